@@ -1,0 +1,166 @@
+/**
+ * What operations may ask for. lib/services makes these real over hardware or over the lab; no door and no operation
+ * knows which. Methods throw Failure for expected refusals.
+ */
+import type {
+  ArbitrationView,
+  Decision,
+  ModeChange,
+  PurgeResult,
+  RequestVramResult,
+  SwitchResult,
+  YieldResult,
+} from "./arbitration.ts";
+import type { HistoryItem, HistoryQuery, StoreStatus } from "./history.ts";
+import type { FailureCode } from "./failure.ts";
+import type { Sample } from "./sample.ts";
+import type { Timer } from "./ports.ts";
+import type { Bytes, WallMs } from "./units.ts";
+
+/** Where a long call stands: a phase in words, and a share done where one is known. */
+export interface Progress {
+  readonly phase: string;
+  /** 0–1, or null. */
+  readonly done: number | null;
+  readonly etaMs: number | null;
+}
+
+export interface CallOptions {
+  readonly signal: AbortSignal;
+  readonly progress: (progress: Progress) => void;
+}
+
+export interface Arbitration {
+  view(): ArbitrationView;
+  set(change: ModeChange): ArbitrationView;
+  /** `models` null = every resident model. */
+  yieldVram(
+    request: { models: readonly string[] | null; confirm: boolean; operation: string },
+    call: CallOptions,
+  ): Promise<YieldResult>;
+  purge(request: { confirm: boolean; operation: string }, call: CallOptions): Promise<PurgeResult>;
+  requestVram(request: { neededBytes: Bytes; operation: string }, call: CallOptions): Promise<RequestVramResult>;
+  switchModel(
+    request: { model: string; keepAlive: string; prompt: string | null; operation: string },
+    call: CallOptions,
+  ): Promise<SwitchResult>;
+  /** Newest first. With `id`, that one alone (or Failure not_found). */
+  why(query: { id: number | null; limit: number }): readonly Decision[];
+}
+
+/** Everything live, as one immutable value a second. */
+export interface Snapshot {
+  readonly sample: Sample;
+  readonly arbitration: ArbitrationView;
+  /** Newest first, at most 50. */
+  readonly history: readonly HistoryItem[];
+  readonly runs: readonly RunView[];
+  /** What a simulated box is called on every door; null on a real one. */
+  readonly simulation: string | null;
+}
+
+export interface Live {
+  /** The newest snapshot; Failure unavailable before the first sample. */
+  snapshot(): Snapshot;
+  /** Called with each new snapshot: one a second, and one more whenever arbitration moves. */
+  subscribe(onSnapshot: (snapshot: Snapshot) => void): Timer;
+}
+
+export interface History {
+  list(query: HistoryQuery): Promise<readonly HistoryItem[]>;
+  status(): Promise<StoreStatus>;
+}
+
+export type RunState = "running" | "done" | "failed" | "cancelled";
+
+/** Long work by id. A door that hangs up never cancels one. */
+export interface RunView {
+  readonly id: string;
+  /** The operation's name. */
+  readonly operation: string;
+  readonly state: RunState;
+  readonly progress: Progress | null;
+  readonly startedAtMs: WallMs;
+  readonly endedAtMs: WallMs | null;
+  /** The operation's answer in wire form, once done. */
+  readonly result: unknown;
+  readonly error: {
+    readonly code: FailureCode;
+    readonly message: string;
+    readonly hint: string | null;
+    readonly details: Readonly<Record<string, unknown>> | null;
+  } | null;
+  /** Goes up with every change. */
+  readonly version: number;
+}
+
+export interface Runs {
+  /** Starts work and returns at once. The work's signal aborts only by `cancel` or shutdown. */
+  start(operation: string, work: (call: CallOptions) => Promise<unknown>): RunView;
+  list(): readonly RunView[];
+  /** Failure not_found when there is no such run (kept for an hour after their end, at most 100). */
+  get(id: string): RunView;
+  /** Asks for the end; resolves with the run's last state. Cancelling an ended run changes nothing. */
+  cancel(id: string): Promise<RunView>;
+  /** Called at once with the present state and then with each change, until the run ends. */
+  follow(id: string, onChange: (run: RunView) => void): Timer;
+  /** Resolves with the run when it has ended. */
+  ended(id: string): Promise<RunView>;
+}
+
+export type CheckState = "ok" | "degraded" | "broken" | "not_applicable";
+
+export interface HealthCheck {
+  readonly name: string;
+  readonly state: CheckState;
+  /** What was found. */
+  readonly finding: string;
+  /** What that breaks; null when ok. */
+  readonly breaks: string | null;
+  /** How to fix it; null when ok. */
+  readonly remedy: string | null;
+}
+
+export interface HealthReport {
+  readonly state: "ok" | "degraded" | "broken";
+  readonly checks: readonly HealthCheck[];
+}
+
+export interface Health {
+  report(): HealthReport;
+}
+
+/** Model names as far as the servers themselves tell. */
+export interface Models {
+  list(signal: AbortSignal): Promise<readonly ModelEntry[]>;
+}
+
+export interface ModelEntry {
+  readonly source: "ollama" | "comfyui";
+  readonly name: string;
+  /** ComfyUI's folder key; null for Ollama. */
+  readonly folder: string | null;
+  readonly sizeBytes: Bytes | null;
+  readonly family: string | null;
+  readonly parameterSize: string | null;
+  readonly quantization: string | null;
+  readonly resident: boolean | null;
+}
+
+/** Who this service is. */
+export interface About {
+  readonly version: string;
+  readonly pid: number;
+  readonly startedAtMs: WallMs;
+  readonly simulation: string | null;
+}
+
+export interface Services {
+  readonly about: About;
+  readonly arbitration: Arbitration;
+  readonly live: Live;
+  readonly history: History;
+  readonly runs: Runs;
+  readonly health: Health;
+  readonly models: Models;
+}
