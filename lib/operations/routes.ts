@@ -1,0 +1,42 @@
+/**
+ * Every operation's method and path, as a plain table without imports: the dashboard's client is made of it, and a test
+ * holds it equal to the registry. `{name}` in a path is a parameter.
+ */
+
+export type HttpMethod = "GET" | "POST" | "DELETE";
+
+export interface Route {
+  readonly method: HttpMethod;
+  readonly path: string;
+}
+
+/** Operations that answer once. */
+export const ROUTES = {
+  stats: { method: "GET", path: "/api/stats" },
+  gpu: { method: "GET", path: "/api/gpu" },
+  memory: { method: "GET", path: "/api/memory" },
+  models: { method: "GET", path: "/api/models" },
+  arbitration: { method: "GET", path: "/api/arbitration" },
+  why: { method: "GET", path: "/api/why" },
+  history: { method: "GET", path: "/api/history" },
+  db: { method: "GET", path: "/api/db" },
+  health: { method: "GET", path: "/api/health" },
+  runs: { method: "GET", path: "/api/runs" },
+  run: { method: "GET", path: "/api/runs/{id}" },
+  version: { method: "GET", path: "/api/version" },
+  "switch-model": { method: "POST", path: "/api/switch-model" },
+  "free-vram": { method: "POST", path: "/api/free-vram" },
+  "comfy-free": { method: "POST", path: "/api/comfy-free" },
+  "request-vram": { method: "POST", path: "/api/request-vram" },
+  "set-arbitration": { method: "POST", path: "/api/arbitration" },
+  "cancel-run": { method: "POST", path: "/api/runs/{id}/cancel" },
+} as const satisfies Readonly<Record<string, Route>>;
+
+/** Live data (server-sent events); frames.ts says how the stream is read. */
+export const FEEDS = {
+  stream: { method: "GET", path: "/api/stream" },
+  "run-events": { method: "GET", path: "/api/runs/{id}/events" },
+} as const satisfies Readonly<Record<string, Route>>;
+
+export type RouteName = keyof typeof ROUTES;
+export type FeedName = keyof typeof FEEDS;
