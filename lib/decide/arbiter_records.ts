@@ -1,0 +1,71 @@
+/** How results go into history, in the names that stay (OPERATIONS.md). */
+import { causeWord, type PurgeResult, type SwitchResult, type YieldResult } from "../model/arbitration.ts";
+import type { NewHistoryItem } from "../model/history.ts";
+import { round, toGib } from "../model/units.ts";
+
+type Recorded = Omit<NewHistoryItem, "atMs">;
+
+export function yieldRecord(result: YieldResult): Recorded {
+  return {
+    kind: result.outcome === "fault" ? "fault" : "yield",
+    fields: {
+      outcome: result.outcome,
+      cause: causeWord(result.cause),
+      request_ms: round(result.requestMs),
+      confirm_ms: round(result.confirmMs),
+      freed_gb: toGib(result.freedBytes),
+      models: result.models,
+      confirmed_by: result.confirmedBy,
+      margin_ms: null,
+      gated: false,
+      pids: result.pids,
+      held: result.held.map((held) => ({
+        pid: held.pid,
+        model: held.model,
+        gb: toGib(held.bytes),
+        evidence: held.evidence,
+      })),
+      message: result.message,
+    },
+  };
+}
+
+export function purgeRecord(result: PurgeResult): Recorded {
+  return {
+    kind: "purge",
+    fields: {
+      outcome: result.outcome,
+      cause: causeWord(result.cause),
+      request_ms: round(result.requestMs),
+      confirm_ms: round(result.confirmMs),
+      freed_gb: toGib(result.freedBytes),
+      remaining_gb: toGib(result.remainingBytes),
+      confirmed_by: result.confirmedBy,
+      purge_overlapped: result.overlapped,
+      message: result.message,
+    },
+  };
+}
+
+export function swapRecord(result: SwitchResult): Recorded {
+  return {
+    kind: "swap",
+    fields: {
+      model: result.targetModel,
+      prev_model: result.prevModel,
+      load_ms: round(result.loadMs),
+      total_ms: round(result.totalMs),
+      gb_per_s: result.bytesPerSecond === null ? null : round(result.bytesPerSecond / 1e9, 2),
+      class: result.class,
+      class_basis: result.classBasis,
+      is_ram_hit: result.class === "ram_hit",
+      suspected_partial_load: null,
+      residency_before_pct: result.residencyBeforePct,
+      tokens_per_sec: round(result.tokensPerSecond, 2),
+      reclaimed_gb: toGib(result.reclaimedBytes),
+      vram_gb: toGib(result.vramBytes),
+      spilled: result.spilled,
+      verdict: result.verdict,
+    },
+  };
+}

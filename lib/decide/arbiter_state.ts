@@ -1,0 +1,100 @@
+/** What the arbiter knows. The lane is part of it: everything that moves VRAM is its one job, everything else waits. */
+import type { ArbiterRequest, Cause } from "../model/arbitration.ts";
+import type { Generation } from "../model/events.ts";
+import type { Mode, Policy } from "../model/policy.ts";
+import type { Sample } from "../model/sample.ts";
+import type { ProcessId } from "../model/tenants.ts";
+import type { Bytes, MonotonicMs, WallMs } from "../model/units.ts";
+import type { Footprints } from "./footprint.ts";
+import type { MarginWatch } from "./margin.ts";
+import type { PurgeJob } from "./purge_job.ts";
+import type { RequestVramJob } from "./request_vram_job.ts";
+import type { SwitchJob } from "./switch_job.ts";
+import type { YieldJob } from "./yield_job.ts";
+
+export type LaneJob = YieldJob | PurgeJob | SwitchJob | RequestVramJob;
+
+/** Somebody who wants the lane, with the request it answers (automatic work answers none). */
+export type Waiting =
+  | {
+    readonly kind: "request";
+    readonly request: ArbiterRequest;
+    readonly operation: string;
+    readonly sinceMs: MonotonicMs;
+  }
+  | { readonly kind: "auto"; readonly job: "yield" | "purge"; readonly cause: Cause; readonly sinceMs: MonotonicMs };
+
+/** The job in the lane, and which requests its result answers. */
+export interface Holder {
+  readonly job: LaneJob;
+  readonly requestIds: readonly string[];
+  readonly operation: string | null;
+}
+
+/** A runner that held on when its yield ended: its release is still recorded when it comes. */
+export interface Watched {
+  readonly process: ProcessId;
+  readonly model: string | null;
+  readonly key: string;
+  readonly sinceMs: MonotonicMs;
+  /** It was loading: the unload must be asked for once it is listed. */
+  readonly needsUnload: boolean;
+}
+
+export interface ComfyNews {
+  /** Running + pending by the newest of frame and sample; null before the first. */
+  readonly queueRemaining: number | null;
+  readonly idleSinceMs: MonotonicMs | null;
+  /** The idle stretch (its start) in which a purge was tried already. */
+  readonly purgeTriedForMs: MonotonicMs | null;
+  /** What it kept after the last confirmed purge: its CUDA context. Null before, and after a restart. */
+  readonly context: { readonly process: ProcessId; readonly bytes: Bytes } | null;
+  /** The most it was seen to hold while it worked, in this stretch of work. */
+  readonly peakBytes: Bytes | null;
+}
+
+export interface ArbiterState {
+  readonly policy: Policy;
+  readonly mode: Mode;
+  readonly modeUntilMs: WallMs | null;
+  readonly keep: readonly string[];
+  /** Null before the first sample: nothing is decided then. */
+  readonly sample: Sample | null;
+  readonly comfy: ComfyNews;
+  readonly holder: Holder | null;
+  readonly waiting: readonly Waiting[];
+  readonly margin: MarginWatch | null;
+  readonly watched: readonly Watched[];
+  readonly footprints: Footprints;
+  readonly nextGeneration: Generation;
+  readonly isBarrierOpen: boolean;
+  /** Our own loads for the loser of a hand-off wait until then. */
+  readonly loserOutUntilMs: MonotonicMs;
+  readonly handOffs: number;
+  readonly lateHandOffs: number;
+  readonly lastMarginMs: number | null;
+  readonly isStopped: boolean;
+}
+
+export function initialArbiter(policy: Policy, footprints: Footprints = {}): ArbiterState {
+  return {
+    policy,
+    mode: policy.mode,
+    modeUntilMs: null,
+    keep: policy.yield.keep,
+    sample: null,
+    comfy: { queueRemaining: null, idleSinceMs: null, purgeTriedForMs: null, context: null, peakBytes: null },
+    holder: null,
+    waiting: [],
+    margin: null,
+    watched: [],
+    footprints,
+    nextGeneration: 16,
+    isBarrierOpen: false,
+    loserOutUntilMs: 0,
+    handOffs: 0,
+    lateHandOffs: 0,
+    lastMarginMs: null,
+    isStopped: false,
+  };
+}

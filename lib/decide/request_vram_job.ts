@@ -1,0 +1,97 @@
+/** `request-vram`: an LLM wants room; an idle ComfyUI gives it back at once. Whatever happens, the answer says who holds what. */
+import type { Cause, PurgeResult, RequestVramResult } from "../model/arbitration.ts";
+import type { ArbiterEvent, Generation } from "../model/events.ts";
+import { type Bytes, type MonotonicMs, toGib } from "../model/units.ts";
+import { describeHolders, fits, freeOf, holdersOf } from "./need.ts";
+import { type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
+import type { SwitchContext } from "./switch_job.ts";
+import type { JobStep } from "./yield_job.ts";
+
+export interface RequestVramJob {
+  readonly kind: "requestVram";
+  readonly generation: Generation;
+  readonly cause: Cause;
+  readonly neededBytes: Bytes;
+  readonly startedMs: MonotonicMs;
+  readonly hadBytes: Bytes | null;
+  readonly freeBytes: Bytes | null;
+  readonly purge: PurgeJob | null;
+}
+
+type RequestVramStep = JobStep<RequestVramJob, RequestVramResult>;
+
+export function startRequestVram(
+  order: Pick<RequestVramJob, "generation" | "cause" | "neededBytes">,
+  context: SwitchContext,
+): RequestVramStep {
+  const freeBytes = freeOf(context.sample.gpu);
+  const job: RequestVramJob = {
+    kind: "requestVram",
+    ...order,
+    startedMs: context.atMs,
+    hadBytes: freeBytes,
+    freeBytes,
+    purge: null,
+  };
+  if (fits(order.neededBytes, freeBytes, context.policy)) {
+    return conclude(job, null, { context, why: "It was free already" });
+  }
+  if (context.isComfyBusy) {
+    return conclude(job, null, { context, why: "ComfyUI is executing and is never purged meanwhile" });
+  }
+  const inner = startPurge({
+    generation: order.generation,
+    cause: order.cause,
+    confirm: true,
+    idleSinceMs: context.comfyIdleSinceMs,
+    contextBytes: context.contextBytes,
+  }, context);
+  return forward({ ...job, purge: inner.job }, inner, context);
+}
+
+export function stepRequestVram(job: RequestVramJob, event: ArbiterEvent, context: SwitchContext): RequestVramStep {
+  if (job.purge === null) return { job, effects: [], result: null };
+  const inner = stepPurge(job.purge, event, context);
+  const freeBytes = event.type === "reading" ? event.reading.freeBytes : job.freeBytes;
+  return forward({ ...job, freeBytes, purge: inner.job }, inner, context);
+}
+
+function forward(
+  job: RequestVramJob,
+  inner: JobStep<PurgeJob, PurgeResult>,
+  context: SwitchContext,
+): RequestVramStep {
+  if (inner.result === null) return { job, effects: inner.effects, result: null };
+  return conclude(job, inner.result, { context, why: inner.result.message });
+}
+
+function conclude(
+  job: RequestVramJob,
+  purge: PurgeResult | null,
+  { context, why }: { readonly context: SwitchContext; readonly why: string },
+): RequestVramStep {
+  const isFit = job.freeBytes === null ? null : job.freeBytes >= job.neededBytes;
+  const holders = holdersOf(context.sample.gpu).filter((share) =>
+    purge?.outcome !== "released" || share.bucket !== "comfy"
+  );
+  const stays = purge?.outcome === "released" && (purge.remainingBytes ?? 0) > 0
+    ? [...holders, { bucket: "comfy" as const, bytes: purge.remainingBytes ?? 0, who: ["ComfyUI's CUDA context"] }]
+    : holders;
+  const message = isFit === true
+    ? why
+    : `${why}. ${toGib(job.neededBytes)} GB were asked for; the card is held by ${describeHolders(stays)}`;
+  return {
+    job,
+    effects: [],
+    result: {
+      hadBytes: job.hadBytes,
+      neededBytes: job.neededBytes,
+      reclaimedBytes: purge?.freedBytes ?? (purge === null ? 0 : null),
+      freeBytes: job.freeBytes,
+      fits: isFit,
+      purge,
+      holders: stays,
+      message,
+    },
+  };
+}

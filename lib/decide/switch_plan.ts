@@ -1,0 +1,125 @@
+/** What a switch does next (OPERATIONS.md, switch-model): fits → load; else evict the others; else reclaim ComfyUI. */
+import type { Refusal } from "../model/arbitration.ts";
+import { didYouMean } from "../model/did_you_mean.ts";
+import type { Policy } from "../model/policy.ts";
+import type { Sample } from "../model/sample.ts";
+import { type Bytes, toGib } from "../model/units.ts";
+import type { Footprints } from "./footprint.ts";
+import { describeHolders, fits, holdersOf, needOf } from "./need.ts";
+import { comfyHoldings } from "./purge_job.ts";
+import { canonical } from "./yield_targets.ts";
+
+export type NextMove =
+  | { readonly kind: "load"; readonly reason: string }
+  | { readonly kind: "yield"; readonly reason: string }
+  | { readonly kind: "purge"; readonly reason: string }
+  | { readonly kind: "refuse"; readonly refusal: Refusal };
+
+export interface SwitchFacts {
+  readonly model: string;
+  readonly sample: Sample;
+  readonly policy: Policy;
+  readonly footprints: Footprints;
+  /** Free now, by the newest reading. */
+  readonly freeBytes: Bytes | null;
+  readonly isComfyBusy: boolean;
+  /** What ComfyUI keeps after a purge; null before the first. */
+  readonly contextBytes: Bytes | null;
+  readonly hasYielded: boolean;
+  readonly hasPurged: boolean;
+  readonly keep: readonly string[];
+}
+
+export function refusal(
+  code: Refusal["code"],
+  message: string,
+  more: { readonly hint?: string; readonly details?: Readonly<Record<string, unknown>> } = {},
+): Refusal {
+  return { code, message, hint: more.hint ?? null, details: more.details ?? null };
+}
+
+/** A refusal that needs no look at the card: unknown model, Ollama down. Null = go on. */
+export function refuseEarly(model: string, sample: Sample): Refusal | null {
+  const { ollama } = sample;
+  if (!ollama.online) {
+    return refusal("unavailable", `Ollama at ${ollama.url} doesn't answer: ${ollama.reason ?? "unknown"}`, {
+      hint: "Start Ollama, or set ollama.url to where it listens",
+    });
+  }
+  const names = ollama.installed.map((entry) => entry.name);
+  if (names.length === 0 || names.some((name) => canonical(name) === canonical(model))) return null;
+  const meant = didYouMean(model, names);
+  return refusal("not_found", `Ollama has no model '${model}'`, {
+    hint: meant === null ? "`hyperswap models` lists what is installed" : `Did you mean '${meant}'?`,
+    details: { installed: names },
+  });
+}
+
+/** The next move, decided afresh after each step. */
+export function nextMove(facts: SwitchFacts): NextMove {
+  const { sample, policy } = facts;
+  const isResident = sample.ollama.resident.some((row) => canonical(row.name) === canonical(facts.model));
+  if (isResident && !facts.hasYielded) return { kind: "load", reason: "it is resident already" };
+  const need = needOf(facts.model, policy, facts.footprints);
+  if (fits(need, facts.freeBytes, policy)) return { kind: "load", reason: "it fits beside what is there" };
+  if (facts.isComfyBusy && !couldFit(need, facts)) return { kind: "refuse", refusal: comfyBusy(need, facts) };
+  if (!facts.hasYielded && hasOthers(facts)) {
+    return {
+      kind: "yield",
+      reason: need === null ? "its need is unknown, so it counts as all of the card" : "it doesn't fit",
+    };
+  }
+  if (!facts.isComfyBusy && !facts.hasPurged && canPurge(facts)) {
+    return { kind: "purge", reason: "it still may not fit, and ComfyUI is idle" };
+  }
+  if (need !== null && facts.freeBytes !== null && need > facts.freeBytes) {
+    return { kind: "refuse", refusal: cantFit(need, facts) };
+  }
+  return { kind: "load", reason: "everything that could be given back has been" };
+}
+
+/** Whether evicting the other models alone could make room; unknown needs never do. */
+function couldFit(need: Bytes | null, facts: SwitchFacts): boolean {
+  const gpu = facts.sample.gpu;
+  const ollamaBytes = gpu.available ? gpu.breakdown.ollamaBytes : null;
+  return !facts.hasYielded && facts.freeBytes !== null && ollamaBytes !== null &&
+    fits(need, facts.freeBytes + ollamaBytes, facts.policy);
+}
+
+function hasOthers(facts: SwitchFacts): boolean {
+  const stays = [...facts.keep, facts.model].map(canonical);
+  const { resident, runners } = facts.sample.ollama;
+  return resident.some((row) => !stays.includes(canonical(row.name))) || runners.length > resident.length;
+}
+
+function canPurge(facts: SwitchFacts): boolean {
+  const { comfy } = facts.sample;
+  if (!comfy.online || comfy.isRemote) return false;
+  const { pids, bytes } = comfyHoldings(facts.sample);
+  const context = facts.contextBytes ?? 0;
+  return pids.length > 0 && (bytes === null || bytes > context + facts.policy.purge.slackBytes);
+}
+
+function comfyBusy(need: Bytes | null, facts: SwitchFacts): Refusal {
+  const size = need === null ? "what it needs is not known yet" : `it needs ${toGib(need)} GB`;
+  return refusal("busy", `ComfyUI is executing and '${facts.model}' doesn't fit beside it: ${size}`, {
+    hint: "Try again when ComfyUI's queue is empty, or tell what it needs under [needs] in the configuration",
+    details: { needed_gb: toGib(need), free_gb: toGib(facts.freeBytes) },
+  });
+}
+
+/** "Can't fit", with who holds the rest. */
+export function cantFit(need: Bytes | null, facts: Pick<SwitchFacts, "sample" | "freeBytes" | "model">): Refusal {
+  const holders = holdersOf(facts.sample.gpu);
+  const size = need === null
+    ? ""
+    : `: it needs ${toGib(need)} GB and ${toGib(facts.freeBytes) ?? "unknown"} GB are free`;
+  return refusal("wont_fit", `'${facts.model}' can't fit${size}. The rest is held by ${describeHolders(holders)}`, {
+    hint: "What is unmanaged can't be given back by HyperSwap: end those programs, or choose a smaller model",
+    details: {
+      needed_gb: toGib(need),
+      free_gb: toGib(facts.freeBytes),
+      holders: holders.map((share) => ({ bucket: share.bucket, gb: toGib(share.bytes), who: share.who })),
+    },
+  });
+}

@@ -1,0 +1,99 @@
+/**
+ * What the arbiter hears and what it asks for. Times, samples and results arrive as events; effects are data with a
+ * reason, carried out by act/ and answered by further events.
+ */
+import type { ArbiterReply, ArbiterRequest, ModeChange } from "./arbitration.ts";
+import type { NewHistoryItem } from "./history.ts";
+import type { LoadReply, LoadRequest } from "./ports.ts";
+import type { BarrierReading, Sample } from "./sample.ts";
+import type { ProcessId, ResidentModel, Runner } from "./tenants.ts";
+import type { MonotonicMs } from "./units.ts";
+
+/** Marks the job an effect was decided for; a result that carries an older one is ignored. */
+export type Generation = number;
+
+/** What a runner was seen doing at one moment. */
+export interface RunnerProbe extends ProcessId {
+  /** User + system time in seconds so far; null when the process is gone or unreadable. */
+  readonly cpuSeconds: number | null;
+  /** Its own word on its loopback port; null when it doesn't say. */
+  readonly activity: "loading" | "busy" | "idle" | null;
+}
+
+/** How a `/free` ended: it is sent only right after two prompt, empty reads of the queue. */
+export type FreeReply =
+  | { readonly kind: "sent"; readonly requestMs: number; readonly sentAtMs: MonotonicMs }
+  | { readonly kind: "occupied"; readonly running: number; readonly pending: number }
+  | { readonly kind: "slow"; readonly slowestMs: number }
+  | { readonly kind: "failed"; readonly message: string };
+
+export type LoadOutcome =
+  | { readonly ok: true; readonly reply: LoadReply }
+  | {
+    readonly ok: false;
+    readonly message: string;
+    readonly isOutOfMemory: boolean;
+    readonly isUnknownModel: boolean;
+  };
+
+export type ArbiterEvent =
+  & { readonly atMs: MonotonicMs }
+  & (
+    | { readonly type: "sampled"; readonly sample: Sample }
+    /** The count of a status frame or queue read: the earliest sign of work there is. */
+    | { readonly type: "comfyActivity"; readonly queueRemaining: number }
+    | { readonly type: "requested"; readonly request: ArbiterRequest; readonly operation: string }
+    | { readonly type: "cancelled"; readonly requestId: string }
+    | { readonly type: "modeSet"; readonly change: ModeChange }
+    | { readonly type: "reading"; readonly reading: BarrierReading }
+    | { readonly type: "barrierLost"; readonly reason: string }
+    | {
+      readonly type: "unloadReplied";
+      readonly generation: Generation;
+      readonly model: string;
+      /** Null when Ollama took the request; its words otherwise. */
+      readonly error: string | null;
+    }
+    | { readonly type: "runnersListed"; readonly generation: Generation; readonly runners: readonly Runner[] }
+    | {
+      readonly type: "residentListed";
+      readonly generation: Generation;
+      /** Null when `/api/ps` didn't answer in time. */
+      readonly resident: readonly ResidentModel[] | null;
+    }
+    | { readonly type: "runnersProbed"; readonly generation: Generation; readonly probes: readonly RunnerProbe[] }
+    | { readonly type: "freeReplied"; readonly generation: Generation; readonly reply: FreeReply }
+    | { readonly type: "loadEnded"; readonly generation: Generation; readonly outcome: LoadOutcome }
+    | { readonly type: "woke"; readonly generation: Generation }
+    | { readonly type: "stopped" }
+  );
+
+export type ArbiterEffect =
+  & { readonly reason: string }
+  & (
+    | { readonly kind: "openBarrier" }
+    | { readonly kind: "closeBarrier" }
+    | { readonly kind: "unload"; readonly generation: Generation; readonly model: string }
+    /** The server's children, from /proc: answers at once. */
+    | { readonly kind: "listRunners"; readonly generation: Generation }
+    /** `/api/ps`, with its own short deadline: it may stall for seconds while a runner is killed. */
+    | { readonly kind: "listResident"; readonly generation: Generation }
+    | { readonly kind: "probeRunners"; readonly generation: Generation; readonly runners: readonly Runner[] }
+    | { readonly kind: "freeComfy"; readonly generation: Generation }
+    | { readonly kind: "load"; readonly generation: Generation; readonly request: LoadRequest }
+    /** Ends what was started for that generation and still runs (a load is hung up on). */
+    | { readonly kind: "abort"; readonly generation: Generation }
+    | { readonly kind: "wakeAt"; readonly generation: Generation; readonly atMs: MonotonicMs }
+    /** `key` names the event for a later amend. */
+    | { readonly kind: "record"; readonly key: string; readonly item: Omit<NewHistoryItem, "atMs"> }
+    | { readonly kind: "amend"; readonly key: string; readonly fields: Readonly<Record<string, unknown>> }
+    | { readonly kind: "resolve"; readonly requestId: string; readonly reply: ArbiterReply }
+  );
+
+/** What one event does: the next state, and the work to be carried out. */
+export interface Step<State, Effect> {
+  readonly state: State;
+  readonly effects: readonly Effect[];
+}
+
+export type Reduce<State, Event, Effect> = (state: State, event: Event) => Step<State, Effect>;
