@@ -13,7 +13,7 @@ const THROTTLE_BITS = [
   "sync_boost",
   "sw_thermal_slowdown",
   "hw_thermal_slowdown",
-  "hw_power_brake",
+  "hw_power_brake_slowdown",
   "display_clock_setting",
 ] as const;
 

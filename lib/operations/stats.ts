@@ -7,7 +7,9 @@ import { ArbitrationWire, viewArbitration } from "./arbitration_view.ts";
 import { HISTORY_SHOWN } from "./frames.ts";
 import { GpuStatsWire, viewGpuStats } from "./gpu_view.ts";
 import { HistoryItemWire, viewHistoryItem } from "./history_view.ts";
+import { define } from "./operation.ts";
 import { isoOrNull, time } from "./quantities.ts";
+import { ROUTES } from "./routes.ts";
 import { RunSummaryWire, viewRunSummary } from "./run_view.ts";
 import { ComfyWire, OllamaWire, RamWire, viewComfy, viewOllama, viewRam } from "./tenants_view.ts";
 
@@ -76,3 +78,16 @@ function viewSource(report: SourceReport): z.output<typeof SourceWire> {
     last_ok_at: report.ok ? null : isoOrNull(report.lastOkAtMs),
   };
 }
+
+export const stats = define({
+  name: "stats",
+  summary: "The whole box in this second: card, memory, both tenants, arbitration, newest events",
+  access: "read",
+  input: z.object({}),
+  output: StatsWire,
+  fails: ["unavailable"],
+  http: ROUTES.stats,
+  cli: { words: ["status"] },
+  tool: false,
+  handle: (services) => viewStats(services.live.snapshot()),
+});

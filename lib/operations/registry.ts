@@ -1,0 +1,56 @@
+/** The list of everything that can be asked of HyperSwap. REST, OpenAPI, MCP and CLI are loops over it. */
+import type * as z from "zod";
+import { arbitration, setArbitration, why } from "./arbitration.ts";
+import { gpu } from "./gpu.ts";
+import { health, version } from "./health.ts";
+import { db, history } from "./history.ts";
+import { memory } from "./memory.ts";
+import { models } from "./models.ts";
+import { cancelRun, run, runEvents, runs } from "./runs.ts";
+import { stats } from "./stats.ts";
+import { stream } from "./stream.ts";
+import { switchModel } from "./switch_model.ts";
+import { comfyFree, freeVram, requestVram } from "./vram.ts";
+import type { Feed, Operation } from "./operation.ts";
+
+const OPERATIONS = [
+  stats,
+  gpu,
+  memory,
+  models,
+  arbitration,
+  why,
+  history,
+  db,
+  health,
+  runs,
+  run,
+  version,
+  switchModel,
+  freeVram,
+  comfyFree,
+  requestVram,
+  setArbitration,
+  cancelRun,
+] as const;
+
+/** Every operation, in the order that help and documents show. */
+export const operations: readonly Operation[] = OPERATIONS;
+
+/** Every live feed. */
+export const feeds: readonly Feed[] = [stream, runEvents];
+
+/** What each operation takes and answers, by name: the types of the dashboard's client. */
+export type Operations = {
+  [O in typeof OPERATIONS[number] as O["name"]]: {
+    readonly input: z.input<O["input"]>;
+    readonly output: z.output<O["output"]>;
+  };
+};
+
+/** The operation of that name; its absence is a mistake in the program. */
+export function operationNamed(name: string): Operation {
+  const found = operations.find((operation) => operation.name === name);
+  if (found === undefined) throw new TypeError(`Cannot find an operation named ${name}`);
+  return found;
+}
