@@ -6,6 +6,11 @@
  * library (code 13), and after `close`.
  */
 import type { FieldValue } from "./nvml_fields.ts";
+import { identityCalls } from "./nvml_identity.ts";
+import { initialise } from "./nvml_init.ts";
+import { LIBRARY_PATHS, NvmlLibrary } from "./nvml_library.ts";
+import { memoryCalls } from "./nvml_memory.ts";
+import { busCalls, clockCalls, fanCalls, loadCalls, powerCalls } from "./nvml_sensors.ts";
 
 /** A card inside an open library. Void after re-initialisation: key cards by uuid and resolve the handle again. */
 export type DeviceHandle = bigint;
@@ -114,4 +119,53 @@ export interface Nvml extends Disposable {
 
   /** Gives the library back. Later calls throw; closing twice does nothing. */
   close(): void;
+}
+
+export interface OpenNvmlOptions {
+  /** Files or sonames tried in this order; LIBRARY_PATHS when left out. */
+  readonly paths?: readonly string[];
+  /** Reads /proc/driver/nvidia/version when library and kernel module don't match; Libc.readText does. */
+  readonly readText: (path: string) => string;
+}
+
+/** Loads and initialises the driver's library. Throws NvmlError, with a hint, when either is refused. */
+export function openNvml(options: OpenNvmlOptions): Nvml {
+  const library = NvmlLibrary.load(options.paths ?? LIBRARY_PATHS);
+  try {
+    initialise(library, options.readText);
+  } catch (error) {
+    library.close();
+    throw error;
+  }
+  const close = closeOnce(library);
+  try {
+    const identity = identityCalls(library);
+    return {
+      path: library.path,
+      ...identity,
+      ...memoryCalls(library, identity.driverVersion()),
+      ...loadCalls(library),
+      ...powerCalls(library),
+      ...clockCalls(library),
+      ...fanCalls(library),
+      ...busCalls(library),
+      close,
+      [Symbol.dispose]: close,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** Init is counted by the library, so every open needs its own shutdown, once. */
+function closeOnce(library: NvmlLibrary): () => void {
+  let isOpen = true;
+  return () => {
+    if (!isOpen) return;
+    isOpen = false;
+    // Its code changes nothing: a lost card refuses the shutdown, and the library goes either way.
+    library.code("nvmlShutdown");
+    library.close();
+  };
 }

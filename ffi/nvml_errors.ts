@@ -55,12 +55,20 @@ export function codeName(code: number): string {
   return names[code] ?? `CODE_${code}`;
 }
 
+export interface NvmlErrorOptions extends ErrorOptions {
+  readonly message?: string;
+  readonly hint?: string;
+}
+
 /** A call the library refused, or doesn't have. */
 export class NvmlError extends Error implements NvmlFailure {
   override readonly name = "NvmlError";
   readonly codeName: string;
-  constructor(readonly symbol: string, readonly code: number, message?: string, options?: ErrorOptions) {
-    super(message ?? `Cannot read the GPU: ${symbol} returned ${codeName(code)}`, options);
+  /** What helps, where that is known. */
+  readonly hint: string | null;
+  constructor(readonly symbol: string, readonly code: number, options: NvmlErrorOptions = {}) {
+    super(options.message ?? `Cannot read the GPU: ${symbol} returned ${codeName(code)}`, options);
     this.codeName = codeName(code);
+    this.hint = options.hint ?? null;
   }
 }

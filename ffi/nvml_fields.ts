@@ -10,3 +10,37 @@ export interface FieldValue {
   /** Null unless `code` is 0. Exact up to 2^53. */
   readonly value: number | null;
 }
+
+/** Ids of cumulative time spent throttled, in nanoseconds. */
+export interface ThrottleFields {
+  readonly power: number;
+  readonly thermal: number;
+  readonly softwareThermal: number | null;
+  readonly hardwareThermal: number | null;
+  readonly powerBrake: number | null;
+}
+
+/**
+ * The throttle counters of a driver. The last three stood at 251–253 in the headers of 575.51 to 580.76 and stand at
+ * 269–271 from 580.82.07 on (on 580.159.04 the old ids answer NOT_SUPPORTED); before 575.51 there were none.
+ */
+export function throttleFields(driverVersion: string): ThrottleFields {
+  const first = isAtLeast(driverVersion, [580, 82, 7]) ? 269 : isAtLeast(driverVersion, [575, 51]) ? 251 : null;
+  return {
+    power: 74,
+    thermal: 75,
+    softwareThermal: first,
+    hardwareThermal: first === null ? null : first + 1,
+    powerBrake: first === null ? null : first + 2,
+  };
+}
+
+/** True when "580.159.04" is the given version or a later one. */
+export function isAtLeast(version: string, wanted: readonly number[]): boolean {
+  const parts = version.split(".").map(Number);
+  for (const [place, want] of wanted.entries()) {
+    const have = parts[place] ?? 0;
+    if (have !== want) return have > want;
+  }
+  return true;
+}
