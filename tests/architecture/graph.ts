@@ -57,7 +57,9 @@ export async function readGraph(source: GraphSource, roots: readonly string[]): 
     for (const module of info.modules) {
       const path = inProject(module.specifier, source.base);
       if (path === null || seen.has(path)) continue;
-      if (module.error !== undefined) throw new Error(`Cannot read ${path}: ${module.error}`);
+      // A stylesheet that the bundler takes in is no module to `deno info`, and has no imports to check.
+      const isStyle = path.endsWith(".css");
+      if (module.error !== undefined && !isStyle) throw new Error(`Cannot read ${path}: ${module.error}`);
       seen.add(path);
       for (const dependency of module.dependencies ?? []) importEdges(path, dependency, source.base).forEach(add);
       if (!/\.tsx?$/.test(path)) continue;
