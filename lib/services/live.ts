@@ -1,0 +1,84 @@
+import { Failure } from "../model/failure.ts";
+import type { HistoryItem } from "../model/history.ts";
+import type { Log, Timer } from "../model/ports.ts";
+import type { Sample } from "../model/sample.ts";
+import type { Live, RunView, Snapshot } from "../model/services.ts";
+import type { ArbitrationView } from "../model/arbitration.ts";
+import { messageOf } from "../model/failure.ts";
+
+/** Events a snapshot carries (OPERATIONS.md: history[] holds the last 50). */
+const HISTORY_KEPT = 50;
+
+export interface LiveParts {
+  readonly log: Log;
+  readonly arbitration: () => ArbitrationView;
+  readonly runs: () => readonly RunView[];
+  readonly simulation: string | null;
+}
+
+/** Everything live as one immutable value: made anew a second, and whenever arbitration or the record moves. */
+export class LiveService implements Live {
+  readonly #parts: LiveParts;
+  readonly #subscribers = new Set<(snapshot: Snapshot) => void>();
+  #sample: Sample | null = null;
+  #history: readonly HistoryItem[] = [];
+
+  constructor(parts: LiveParts) {
+    this.#parts = parts;
+  }
+
+  snapshot(): Snapshot {
+    if (this.#sample === null) {
+      throw new Failure("unavailable", "The first sample isn't in yet", { hint: "Try again in a second" });
+    }
+    return {
+      sample: this.#sample,
+      arbitration: this.#parts.arbitration(),
+      history: this.#history,
+      runs: this.#parts.runs(),
+      simulation: this.#parts.simulation,
+    };
+  }
+
+  subscribe(onSnapshot: (snapshot: Snapshot) => void): Timer {
+    this.#subscribers.add(onSnapshot);
+    return { stop: () => void this.#subscribers.delete(onSnapshot) };
+  }
+
+  /** A new second. */
+  publish(sample: Sample): void {
+    this.#sample = sample;
+    this.#tell();
+  }
+
+  /** An event that was kept, or completed later; the newest come first. */
+  remember(item: HistoryItem): void {
+    const known = this.#history.findIndex((entry) => entry.id === item.id);
+    this.#history = known === -1
+      ? [item, ...this.#history].slice(0, HISTORY_KEPT)
+      : this.#history.map((entry) => (entry.id === item.id ? item : entry));
+    this.#tell();
+  }
+
+  /** What an earlier service kept, newest first. */
+  restore(items: readonly HistoryItem[]): void {
+    this.#history = items.slice(0, HISTORY_KEPT);
+  }
+
+  /** Arbitration moved between two seconds. */
+  touch(): void {
+    this.#tell();
+  }
+
+  #tell(): void {
+    if (this.#sample === null || this.#subscribers.size === 0) return;
+    const snapshot = this.snapshot();
+    for (const tell of this.#subscribers) {
+      try {
+        tell(snapshot);
+      } catch (error) {
+        this.#parts.log.error("Cannot tell a subscriber", { error: messageOf(error) });
+      }
+    }
+  }
+}
