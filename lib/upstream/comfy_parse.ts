@@ -1,0 +1,170 @@
+import type { ComfyCompletion, ComfyQueue } from "../model/ports.ts";
+import type { Bytes, WallMs } from "../model/units.ts";
+import {
+  filledField,
+  isRecord,
+  type JsonRecord,
+  listField,
+  MalformedBody,
+  numberField,
+  parseJson,
+  parseRecord,
+  recordField,
+  strings,
+  textField,
+} from "./json_fields.ts";
+
+/** Reads what ComfyUI answers and broadcasts. Every parser takes text and throws MalformedBody. */
+
+/** `/queue`: prompt ids, pending ones in the order they will run (the server sends a heap, not a sorted list). */
+export function parseQueue(text: string): ComfyQueue {
+  const body = parseRecord(text);
+  const running = listField(body, "queue_running");
+  const pending = listField(body, "queue_pending");
+  if (running === null || pending === null) throw new MalformedBody("queue_running or queue_pending is missing");
+  const ids = (entries: readonly unknown[]) => entries.map(queueEntry).toSorted(byTurn).map(({ id }) => id);
+  return { running: ids(running), pending: ids(pending) };
+}
+
+interface QueueEntry {
+  readonly number: number;
+  readonly id: string;
+}
+
+/** [number, prompt_id, graph, extra_data, outputs]; any string is accepted as an id. */
+function queueEntry(entry: unknown): QueueEntry {
+  if (!Array.isArray(entry)) throw new MalformedBody("a queue entry is not a list");
+  const [number, id]: readonly unknown[] = entry;
+  if (typeof number !== "number" || typeof id !== "string") {
+    throw new MalformedBody("a queue entry has no number or id");
+  }
+  return { number, id };
+}
+
+function byTurn(a: QueueEntry, b: QueueEntry): number {
+  return a.number - b.number || (a.id < b.id ? -1 : 1);
+}
+
+/** A finished prompt, with what tells two runs of one id apart. */
+export interface HistoryEntry extends ComfyCompletion {
+  /** Its place in the server's count of prompts; null when absent. */
+  readonly number: number | null;
+}
+
+/** `/history` and `/history/{id}`: finished prompts, oldest first. An unknown or unfinished id gives none. */
+export function parseHistory(text: string): readonly HistoryEntry[] {
+  return Object.entries(parseRecord(text)).flatMap(([promptId, entry]) =>
+    isRecord(entry) ? [historyEntry(promptId, entry)] : []
+  );
+}
+
+function historyEntry(promptId: string, entry: JsonRecord): HistoryEntry {
+  const status = recordField(entry, "status") ?? {};
+  const messages = (listField(status, "messages") ?? []).flatMap(historyMessage);
+  const find = (...events: string[]) => messages.findLast(({ event }) => events.includes(event)) ?? null;
+  const error = find("execution_error");
+  const isInterrupted = find("execution_interrupted") !== null;
+  // An interrupted prompt is listed as an error. A server too old for `status` keeps only what it finished.
+  const isError = textField(status, "status_str") === "error";
+  const number: unknown = listField(entry, "prompt")?.[0];
+  return {
+    promptId,
+    number: typeof number === "number" ? number : null,
+    status: isInterrupted ? "interrupted" : isError ? "error" : "success",
+    startedAtMs: find("execution_start")?.atMs ?? null,
+    endedAtMs: find("execution_success", "execution_error", "execution_interrupted")?.atMs ?? null,
+    error: isError && error !== null ? exceptionText(error.data) : null,
+  };
+}
+
+interface HistoryMessage {
+  readonly event: string;
+  readonly data: JsonRecord;
+  readonly atMs: WallMs | null;
+}
+
+function historyMessage(message: unknown): readonly HistoryMessage[] {
+  if (!Array.isArray(message)) return [];
+  const [event, data]: readonly unknown[] = message;
+  if (typeof event !== "string" || !isRecord(data)) return [];
+  return [{ event, data, atMs: numberField(data, "timestamp") }];
+}
+
+function exceptionText(data: JsonRecord): string {
+  const parts = [filledField(data, "exception_type"), filledField(data, "exception_message")?.trim()];
+  return parts.filter((part) => part).join(": ") || "no reason given";
+}
+
+export interface ComfyStats {
+  readonly version: string | null;
+  /** Of the first device: free by the driver plus what torch keeps in reserve. Null on a CPU. */
+  readonly vramFreeBytes: Bytes | null;
+  /** The server's own command line, from `main.py` on. */
+  readonly argv: readonly string[];
+}
+
+/** `/system_stats`. */
+export function parseStats(text: string): ComfyStats {
+  const body = parseRecord(text);
+  const system = recordField(body, "system");
+  if (system === null) throw new MalformedBody("system is missing");
+  const device = (listField(body, "devices") ?? []).find(isRecord) ?? {};
+  const isCpu = textField(device, "type") === "cpu";
+  return {
+    version: filledField(system, "comfyui_version"),
+    vramFreeBytes: isCpu ? null : numberField(device, "vram_free"),
+    argv: strings(listField(system, "argv") ?? []),
+  };
+}
+
+/** `/models/{folder}`: file names. */
+export function parseModelNames(text: string): readonly string[] {
+  const body = parseJson(text);
+  if (!Array.isArray(body)) throw new MalformedBody("body is not a list");
+  return strings(body);
+}
+
+/** A WebSocket frame, as far as an observer can use it. */
+export type ComfyFrame =
+  /** Broadcast to everyone; `sid` is set only in a connection's first. */
+  | { readonly kind: "status"; readonly queueRemaining: number; readonly sid: string | null }
+  /** Seen by an observer only for prompts that were posted without a client_id. */
+  | { readonly kind: "progress"; readonly promptId: string; readonly value: number; readonly max: number }
+  | { readonly kind: "other"; readonly type: string };
+
+/** Null for text that isn't a frame: it is ignored, as are frames of unknown type. */
+export function parseComfyFrame(text: string): ComfyFrame | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // Custom nodes send what they like.
+    return null;
+  }
+  if (!isRecord(value)) return null;
+  const type = textField(value, "type");
+  const data = recordField(value, "data") ?? {};
+  if (type === null) return null;
+  const frame = type === "status" ? statusFrame(data) : isProgress(type) ? progressFrame(data) : null;
+  return frame ?? { kind: "other", type };
+}
+
+function isProgress(type: string): boolean {
+  return type === "progress" || type === "progress_state";
+}
+
+function statusFrame(data: JsonRecord): ComfyFrame | null {
+  const info = recordField(recordField(data, "status") ?? {}, "exec_info") ?? {};
+  const queueRemaining = numberField(info, "queue_remaining");
+  return queueRemaining === null ? null : { kind: "status", queueRemaining, sid: textField(data, "sid") };
+}
+
+/** `progress` has the figures itself, `progress_state` those of every node begun so far: the running one's count. */
+function progressFrame(data: JsonRecord): ComfyFrame | null {
+  const nodes = Object.values(recordField(data, "nodes") ?? {}).filter(isRecord);
+  const source = nodes.findLast((node) => node["state"] === "running") ?? nodes.at(-1) ?? data;
+  const promptId = textField(data, "prompt_id");
+  const value = numberField(source, "value");
+  const max = numberField(source, "max");
+  return promptId === null || value === null || max === null ? null : { kind: "progress", promptId, value, max };
+}
