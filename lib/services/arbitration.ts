@@ -1,7 +1,15 @@
 import { type ArbiterState } from "../decide/arbiter_state.ts";
 import { describeJob } from "../decide/describe.ts";
 import { viewArbiter } from "../decide/view.ts";
-import type { ArbiterReply, ArbiterRequest, Decision } from "../model/arbitration.ts";
+import type {
+  ArbiterReply,
+  ArbiterRequest,
+  Decision,
+  PurgeResult,
+  RequestVramResult,
+  SwitchResult,
+  YieldResult,
+} from "../model/arbitration.ts";
 import type { ArbiterEvent } from "../model/events.ts";
 import { Failure } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
@@ -116,11 +124,16 @@ export class ArbitrationService implements Arbitration {
   }
 }
 
+/** The value each kind of request resolves to. */
+interface Values {
+  readonly yield: YieldResult;
+  readonly purge: PurgeResult;
+  readonly requestVram: RequestVramResult;
+  readonly switch: SwitchResult;
+}
+
 /** The value of a reply of that kind; a refusal becomes the Failure it states. */
-function expect<K extends Exclude<ArbiterReply["kind"], "refused">>(
-  reply: ArbiterReply,
-  kind: K,
-): Extract<ArbiterReply, { kind: K }>["value"] {
+function expect<K extends keyof Values>(reply: ArbiterReply, kind: K): Values[K] {
   if (reply.kind === "refused") {
     const { code, message, hint, details } = reply.refusal;
     throw new Failure(code, message, {
@@ -128,13 +141,7 @@ function expect<K extends Exclude<ArbiterReply["kind"], "refused">>(
       ...(details === null ? {} : { details }),
     });
   }
-  if (!isOf(reply, kind)) throw new TypeError(`Cannot answer a ${kind} with a ${reply.kind}`);
-  return reply.value;
-}
-
-function isOf<K extends ArbiterReply["kind"]>(
-  reply: ArbiterReply,
-  kind: K,
-): reply is Extract<ArbiterReply, { kind: K }> {
-  return reply.kind === kind;
+  if (reply.kind !== kind) throw new TypeError(`Cannot answer a ${kind} with a ${reply.kind}`);
+  // The kind was just compared; TypeScript doesn't narrow the value by a generic.
+  return reply.value as Values[K];
 }
