@@ -64,7 +64,7 @@ export interface Libc extends Disposable {
   pidfdSendSignal(pidfd: number, signal: number): void;
 
   /** One datagram to a unix socket, "/path" or "@abstract"; doesn't wait for room. */
-  sendDatagram(address: string, data: Uint8Array<ArrayBuffer>): void;
+  sendDatagram(address: string, data: Uint8Array): void;
 
   readonly pageSizeBytes: number;
   readonly ticksPerSecond: number;
@@ -220,13 +220,15 @@ class LoadedLibc implements Libc {
     );
   }
 
-  sendDatagram(address: string, data: Uint8Array<ArrayBuffer>): void {
+  sendDatagram(address: string, data: Uint8Array): void {
     const to = encodeUnixAddress(address);
     if (to === null) throw this.#error("sendto", ERRNO.ENAMETOOLONG, address);
     const fd = this.#checked("socket", this.#c.socket(AF_UNIX, SOCK_DGRAM | O_CLOEXEC, 0));
     try {
       const flags = MSG_NOSIGNAL | MSG_DONTWAIT;
-      this.#checked("sendto", this.#c.sendto(fd, data, BigInt(data.length), flags, to, to.length), address);
+      // Copied, since C is handed no shared memory.
+      const bytes = new Uint8Array(data);
+      this.#checked("sendto", this.#c.sendto(fd, bytes, BigInt(data.length), flags, to, to.length), address);
     } finally {
       this.close(fd);
     }
