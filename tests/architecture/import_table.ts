@@ -151,9 +151,16 @@ export const AREAS: readonly Area[] = [
   },
   {
     ...NONE,
+    path: "lib/house.ts",
+    values: ["lib/model/", "lib/loop.ts", "lib/decide/", "lib/act/", "lib/sample/", "lib/services/", "lib/upstream/"],
+    builtins: [],
+    reason: "the house joins what is handed to it and opens nothing: ffi, workers, record, lab and doors are app's",
+  },
+  {
+    ...NONE,
     path: "lib/app.ts",
-    values: ["lib/", "ffi/"],
-    reason: "app wires what stands in lib and ffi, and needs no library of its own for that",
+    values: ["lib/", "ffi/", "static/assets.ts"],
+    reason: "app wires what stands in lib, ffi and static/assets.ts, and needs no library of its own for that",
   },
   {
     ...NONE,

@@ -32,7 +32,7 @@ export function quickSteps({ deno }: Pick<Tools, "deno">): Step[] {
     check("bundle the dashboard", "task", "-q", "build"),
     check("format", "fmt", "--check"),
     check("lint", "lint"),
-    check("types", "check"),
+    check("types", "check", "-q"),
     tests("architecture", deno, RULES),
     tests("unit and contract", deno, ["--parallel", `--ignore=${APART.join(",")}`, "tests"]),
   ];
