@@ -3,7 +3,7 @@
  * and refusals that say what was wrong and what would be right.
  */
 import * as z from "zod";
-import { didYouMean } from "./nearest.ts";
+import { didYouMean } from "../model/did_you_mean.ts";
 import { refused } from "./outcome.ts";
 import type { Refused } from "./outcome.ts";
 
@@ -114,7 +114,7 @@ function resolveNames(raw: object, spec: { aliases: Aliases; parameters: readonl
     if (name === null) {
       const takes = spec.parameters.map((parameter) => parameter.name);
       const names = [...takes, ...Object.keys(spec.aliases)];
-      return refused("invalid_input", `Unknown parameter "${given}"${didYouMean(given, names)}`, {
+      return refused("invalid_input", `Unknown parameter "${given}"${suggestion(given, names)}`, {
         hint: takes.length === 0 ? "It takes no parameters" : `It takes ${takes.join(", ")}`,
         details: { parameter: given },
       });
@@ -162,7 +162,7 @@ function messageFor(
   if (value === undefined && issue.code !== "custom") return `Parameter ${name} is missing`;
   if (issue.code === "custom") return issue.message;
   const wanted = parameter === null ? "as documented" : wantedOf(parameter, issue.path.length > 1);
-  const near = typeof value === "string" && parameter?.choices ? didYouMean(value, parameter.choices) : "";
+  const near = typeof value === "string" && parameter?.choices ? suggestion(value, parameter.choices) : "";
   return `Parameter ${name} must be ${wanted}, not ${describe(value)}${near}`;
 }
 
@@ -196,6 +196,12 @@ function usageOf(parameter: Parameter): string {
   const isOptional = parameter.default === undefined ? "" : `; ${JSON.stringify(parameter.default)} when left out`;
   const about = parameter.description === "" ? "" : ` (${parameter.description})`;
   return `${parameter.name} is ${wantedOf(parameter)}${about}${isOptional}`;
+}
+
+/** `; did you mean "x"?`, or nothing. */
+export function suggestion(typed: string, candidates: readonly string[]): string {
+  const near = didYouMean(typed, candidates);
+  return near === null ? "" : `; did you mean "${near}"?`;
 }
 
 /** A value as a person would name it, cut short: it may be anything. */

@@ -1,0 +1,255 @@
+/** REST: the registry as HTTP routes, with the live streams, the dashboard's files and the API's documents beside them. */
+import { Hono } from "hono";
+import type { Context } from "hono";
+import { Failure, FAILURES } from "../model/failure.ts";
+import type { Clock } from "../model/ports.ts";
+import type { Services } from "../model/services.ts";
+import { ignoreProgress } from "../operations/operation.ts";
+import type { Access, Feed, Operation } from "../operations/operation.ts";
+import { asFailure, errorBody, refused, refusedBy } from "../operations/outcome.ts";
+import type { Outcome, Refused, Report } from "../operations/outcome.ts";
+import { suggestion } from "../operations/parameters.ts";
+import { feeds, operations } from "../operations/registry.ts";
+import { admit, refuseAs, refuseForeign, refuseWithout } from "./access.ts";
+import type { AccessPolicy, Peer } from "./access.ts";
+import { AssetServer } from "./assets.ts";
+import type { Assets } from "./assets.ts";
+import { bindInput } from "./bind.ts";
+import { ownStream, StreamHub } from "./sse.ts";
+import type { StreamCounts } from "./sse.ts";
+
+/** Open streams at once, all clients together. */
+const MAX_STREAMS = 256;
+
+/** What a page of ours may load and do: only what this service serves. */
+const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  "content-security-policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; " +
+    "form-action 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
+};
+
+export interface RestOptions {
+  readonly services: Services;
+  readonly clock: Clock;
+  /** Asked at every request, so that a reloaded configuration counts at once. */
+  readonly access: () => AccessPolicy;
+  /** The dashboard's files by path under `/`. */
+  readonly assets: Assets;
+  readonly report: Report;
+}
+
+export interface RestDoor {
+  /** Answers one request; never rejects. */
+  fetch(request: Request, peer: Peer): Promise<Response>;
+  /** Ends every stream and every wait, so that the server can stop. */
+  close(): Promise<void>;
+  readonly streams: StreamCounts;
+}
+
+type Env = { Bindings: { peer: Peer } };
+
+/** Opens the door over one set of services. */
+export function openRest(options: RestOptions): RestDoor {
+  return new Rest(options);
+}
+
+class Rest implements RestDoor {
+  readonly #options: RestOptions;
+  readonly #app = new Hono<Env>();
+  readonly #assets: AssetServer;
+  readonly #hubs = new Map<string, StreamHub>();
+  readonly #closing = new AbortController();
+  readonly #open = new Set<{ close(): void }>();
+  #docs: Promise<AssetServer> | null = null;
+  #openApi: Promise<string> | null = null;
+  #mcp: Promise<import("./mcp_http.ts").McpHttp> | null = null;
+
+  constructor(options: RestOptions) {
+    this.#options = options;
+    this.#assets = new AssetServer(options.assets);
+    this.#route();
+  }
+
+  get streams(): StreamCounts {
+    const counts = [...this.#hubs.values()].map((hub) => hub.counts);
+    const sum = (of: (count: StreamCounts) => number) => counts.reduce((total, count) => total + of(count), 0);
+    return {
+      clients: sum((count) => count.clients) + this.#open.size,
+      missedFrames: sum((count) => count.missedFrames),
+      droppedClients: sum((count) => count.droppedClients),
+    };
+  }
+
+  async fetch(request: Request, peer: Peer): Promise<Response> {
+    const foreign = refuseForeign(request, peer, this.#options.access());
+    const response = foreign === null ? await this.#app.fetch(request, { peer }) : errorResponse(foreign);
+    for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.headers.set(name, value);
+    const { simulation } = this.#options.services.about;
+    if (simulation !== null) response.headers.set("x-hyperswap-simulated", encodeURI(simulation));
+    return response;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Failure("cancelled", "Cancelled: the service is stopping"));
+    for (const hub of this.#hubs.values()) hub.close();
+    for (const stream of [...this.#open]) stream.close();
+    if (this.#mcp !== null) await (await this.#mcp).close();
+  }
+
+  #route(): void {
+    const methodsByPath = new Map<string, Set<string>>();
+    const on = (method: string, path: string, respond: (context: Context<Env>) => Promise<Response> | Response) => {
+      const pattern = path.replaceAll(/\{(\w+)\}/g, ":$1");
+      this.#app.on(method, pattern, respond);
+      const methods = methodsByPath.get(pattern) ?? new Set();
+      methodsByPath.set(pattern, methods.add(method));
+    };
+    for (const operation of operations) on(operation.http.method, operation.http.path, (c) => this.#call(operation, c));
+    for (const feed of feeds) on("GET", feed.http.path, (context) => this.#follow(feed, context));
+    on("GET", "/openapi.json", () => this.#describe());
+    for (const path of ["/docs", "/docs/*"]) on("GET", path, (context) => this.#document(context));
+    for (const method of ["GET", "POST", "DELETE"]) on(method, "/mcp", (context) => this.#speakMcp(context));
+    for (const [path, methods] of methodsByPath) this.#app.all(path, (context) => otherMethod(context, methods));
+    this.#app.notFound((context) => this.#file(context));
+    this.#app.onError((error, context) => errorResponse(this.#defect(error, context.req.path)));
+  }
+
+  async #call(operation: Operation, context: Context<Env>): Promise<Response> {
+    const admission = this.#admit(operation, context);
+    if (!admission.ok) return errorResponse(admission);
+    const { services, report } = this.#options;
+    try {
+      const url = new URL(context.req.url);
+      const input = await bindInput(operation, { request: context.req.raw, url, path: context.req.param() });
+      const also = refuseAs(operation, { services, input, scopes: admission.scopes });
+      if (also !== null) return errorResponse(also);
+      // Who hangs up loses the answer, nothing more: only a read ends with its caller.
+      const signal = operation.access === "read"
+        ? AbortSignal.any([context.req.raw.signal, this.#closing.signal])
+        : this.#closing.signal;
+      return outcomeResponse(await operation.invoke(services, input, { signal, progress: ignoreProgress, report }));
+    } catch (error) {
+      return errorResponse(this.#defect(error, operation.name));
+    }
+  }
+
+  #follow(feed: Feed, context: Context<Env>): Response {
+    const admission = this.#admit(feed, context);
+    if (!admission.ok) return errorResponse(admission);
+    if (this.streams.clients >= MAX_STREAMS) {
+      return errorResponse(refused("too_many", `Cannot open another stream: ${MAX_STREAMS} are open`));
+    }
+    // A HEAD has no one to read the stream.
+    if (context.req.raw.method === "HEAD") {
+      return new Response(null, { headers: { "content-type": "text/event-stream" } });
+    }
+    const { services, clock } = this.#options;
+    try {
+      if (feed.isShared) return this.#hub(feed).open();
+      const stream = ownStream("run", (to) => feed.follow(services, context.req.param(), to), {
+        clock,
+        onClose: () => void this.#open.delete(stream),
+      });
+      this.#open.add(stream);
+      return stream.response;
+    } catch (error) {
+      return errorResponse(this.#defect(error, feed.name));
+    }
+  }
+
+  #hub(feed: Feed): StreamHub {
+    const { services, clock } = this.#options;
+    const hub = this.#hubs.get(feed.name) ?? new StreamHub({ services, feed, clock });
+    this.#hubs.set(feed.name, hub);
+    return hub;
+  }
+
+  #admit(what: { readonly access: Access; readonly name: string }, context: Context<Env>) {
+    const admission = admit(context.req.raw, context.env.peer, this.#options.access());
+    return admission.ok ? refuseWithout(what.access, admission.scopes, what.name) ?? admission : admission;
+  }
+
+  async #describe(): Promise<Response> {
+    const { version } = this.#options.services.about;
+    this.#openApi ??= import("./openapi.ts").then(({ openApi }) => JSON.stringify(openApi(version)));
+    return new Response(await this.#openApi, { headers: { "content-type": "application/json; charset=utf-8" } });
+  }
+
+  async #document(context: Context<Env>): Promise<Response> {
+    this.#docs ??= import("./docs.ts").then(({ docsAssets }) => new AssetServer(docsAssets));
+    const path = context.req.path.replace(/\/$/, "");
+    return await (await this.#docs).respond(path, context.req.raw) ?? noSuchPath(context.req.path);
+  }
+
+  async #speakMcp(context: Context<Env>): Promise<Response> {
+    const admission = admit(context.req.raw, context.env.peer, this.#options.access());
+    if (!admission.ok) return errorResponse(admission);
+    const { services, report } = this.#options;
+    this.#mcp ??= import("./mcp_http.ts").then(({ openMcpHttp }) => openMcpHttp({ services, report }));
+    return await (await this.#mcp).fetch(context.req.raw, admission.scopes);
+  }
+
+  async #file(context: Context<Env>): Promise<Response> {
+    const { method } = context.req.raw;
+    const isFile = method === "GET" || method === "HEAD";
+    const found = isFile ? await this.#assets.respond(decodePath(context.req.path), context.req.raw) : null;
+    return found ?? noSuchPath(context.req.path);
+  }
+
+  #defect(error: unknown, operation: string): Refused {
+    return refusedBy(asFailure(error, { operation, signal: this.#closing.signal, report: this.#options.report }));
+  }
+}
+
+function otherMethod(context: Context<Env>, methods: ReadonlySet<string>): Response {
+  const allow = [...methods, ...(methods.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
+  const { method } = context.req.raw;
+  if (method === "OPTIONS") return new Response(null, { status: 204, headers: { allow } });
+  const response = errorResponse(
+    refused("method_not_allowed", `Cannot ${method} ${context.req.path}`, { hint: `It takes ${allow}` }),
+  );
+  response.headers.set("allow", allow);
+  return response;
+}
+
+function noSuchPath(path: string): Response {
+  const paths = [...operations, ...feeds].map(({ http }) => http.path);
+  const near = suggestion(path, [...paths, "/openapi.json", "/docs", "/mcp"]);
+  return errorResponse(
+    refused("not_found", `Cannot find ${path}${near}`, { hint: "GET /openapi.json lists everything" }),
+  );
+}
+
+function decodePath(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch (error) {
+    if (error instanceof URIError) return path;
+    throw error;
+  }
+}
+
+function outcomeResponse(outcome: Outcome): Response {
+  if (!outcome.ok) return errorResponse(outcome);
+  const response = json(outcome.value, outcome.accepted ? 202 : 200);
+  if (outcome.accepted) response.headers.set("location", `/api/runs/${String(outcome.value["id"])}`);
+  return response;
+}
+
+function errorResponse(refusal: Refused): Response {
+  const response = json(errorBody(refusal), FAILURES[refusal.code].http);
+  if (refusal.code === "unauthorized") response.headers.set("www-authenticate", 'Bearer realm="hyperswap"');
+  return response;
+}
+
+function json(body: unknown, status: number): Response {
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" },
+  });
+}
