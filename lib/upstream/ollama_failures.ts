@@ -18,6 +18,7 @@ const OUT_OF_MEMORY = [
   "insufficient memory",
   "vk_error_out_of_device_memory",
   "erroroutofmemory",
+  "erroroutofdevicememory",
   "requires more system memory",
   "memory layout cannot be allocated",
   "unable to load full model on gpu",

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import {
+  displayName,
+  findModel,
+  isSameModel,
+  normalizeModelName,
+  parseModelName,
+  suggestModel,
+} from "../../lib/upstream/ollama_names.ts";
+
+for (
+  const [spelling, display] of [
+    ["tiny", "tiny:latest"],
+    ["tiny:latest", "tiny:latest"],
+    ["registry.ollama.ai/library/tiny:latest", "tiny:latest"],
+    ["https://registry.ollama.ai/library/tiny", "tiny:latest"],
+    ["ns/tiny:v1", "ns/tiny:v1"],
+    ["library/tiny", "tiny:latest"],
+    ["hf.co/bartowski/Qwen2.5-7B-GGUF:Q4_K_M", "hf.co/bartowski/Qwen2.5-7B-GGUF:Q4_K_M"],
+    ["localhost:5000/ns/tiny", "localhost:5000/ns/tiny:latest"],
+    [" qwen3:27b ", "qwen3:27b"],
+  ]
+) {
+  Deno.test(`${spelling} is shown as ${display}`, () => {
+    assert.equal(normalizeModelName(spelling ?? ""), display);
+  });
+}
+
+Deno.test("what can't be a name is told, and passed through unchanged", () => {
+  for (const text of ["a b/c:::d", "", "-tiny", "a/b/c/d", "tiny:", "/tiny", `${"x".repeat(81)}`]) {
+    assert.equal(parseModelName(text), null, text);
+    assert.equal(normalizeModelName(text), text.trim());
+  }
+});
+
+Deno.test("spellings of one model are the same, whatever their case; other tags are not", () => {
+  assert.ok(isSameModel("TINY", "tiny:latest"));
+  assert.ok(isSameModel("Registry.Ollama.AI/library/tiny", "tiny"));
+  assert.ok(!isSameModel("tiny", "tiny:v1"));
+  assert.ok(!isSameModel("ns/tiny", "tiny"));
+  assert.equal(findModel("QWEN3", ["tiny:latest", "qwen3:latest"]), "qwen3:latest");
+  assert.equal(findModel("qwen", ["tiny:latest", "qwen3:latest"]), null);
+});
+
+Deno.test("a display form is a fixed point", () => {
+  const part = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9_-]{0,8}$/);
+  const name = fc.record({ host: part, namespace: part, model: part, tag: part });
+  fc.assert(fc.property(name, (parts) => {
+    const shown = displayName(parts);
+    assert.equal(normalizeModelName(shown), shown);
+    assert.deepEqual(parseModelName(shown), { ...parts });
+  }));
+});
+
+Deno.test("the nearest model is suggested: another tag first, then a slip, else none", () => {
+  const names = ["gemma3:12b", "qwen3:27b", "ns/llama3.1:8b", "nomic-embed-text:latest"];
+  assert.equal(suggestModel("qwen3", names), "qwen3:27b");
+  assert.equal(suggestModel("llama3.1", names), "ns/llama3.1:8b");
+  assert.equal(suggestModel("gema3", names), "gemma3:12b");
+  assert.equal(suggestModel("nomic", names), "nomic-embed-text:latest");
+  assert.equal(suggestModel("stable-diffusion", names), null);
+  assert.equal(suggestModel("qwen3", []), null);
+});
