@@ -1,0 +1,53 @@
+/** The page's entry point: state first, then the view. */
+import { render } from "preact";
+import { createDashboard, DashboardProvider } from "./live/dashboard.ts";
+import { ChartPanel } from "./panels/chart_panel.tsx";
+import { ComfyCard } from "./panels/comfy_card.tsx";
+import { GpuCard } from "./panels/gpu_card.tsx";
+import { Header } from "./panels/header.tsx";
+import { MemoryPanel } from "./panels/memory_panel.tsx";
+import { OllamaCard } from "./panels/ollama_card.tsx";
+import { RunsPanel } from "./panels/runs_panel.tsx";
+import { TimelinePanel } from "./panels/timeline_panel.tsx";
+import { WhyPanel } from "./panels/why_panel.tsx";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/layout.css";
+import "./styles/parts.css";
+import "./styles/controls.css";
+import "./styles/notes.css";
+import "./styles/header.css";
+import "./styles/memory.css";
+import "./styles/cards.css";
+import "./styles/timeline.css";
+import "./styles/dialogs.css";
+
+function App() {
+  return (
+    <>
+      <a class="skip" href="#main">Skip to the instruments</a>
+      <Header />
+      <main id="main" class="page" tabIndex={-1}>
+        <MemoryPanel />
+        <div class="column rail area-rail">
+          <OllamaCard />
+          <ComfyCard />
+          <RunsPanel />
+          <GpuCard />
+        </div>
+        <ChartPanel />
+        <TimelinePanel />
+      </main>
+      <WhyPanel />
+    </>
+  );
+}
+
+const root = document.getElementById("app");
+if (root === null) throw new TypeError("Cannot find #app in the page");
+render(
+  <DashboardProvider value={createDashboard()}>
+    <App />
+  </DashboardProvider>,
+  root,
+);

@@ -1,0 +1,63 @@
+/** A switch takes seconds, so it is started as a run and followed: it goes on if this page is closed. */
+import { effect } from "@preact/signals";
+import type { Said } from "./action.ts";
+import { call, isObject, Refusal } from "./call.ts";
+import type { Dashboard } from "./dashboard.ts";
+import { asSwitched, type Switched } from "./wire.ts";
+import { duration } from "../format.ts";
+
+const CLASSES: Readonly<Record<string, string>> = {
+  ram_hit: "from RAM",
+  partial: "partly from RAM",
+  cold: "from disk",
+};
+
+export async function switchModel(
+  dashboard: Dashboard,
+  { model, keepAlive }: { readonly model: string; readonly keepAlive: string },
+): Promise<Said> {
+  const started = await call("switch-model", { model, keep_alive: keepAlive, wait: false });
+  if (!isObject(started) || typeof started["id"] !== "string") {
+    throw new Refusal("internal", "The service did not say which run it started", null);
+  }
+  return saySwitched(asSwitched(await resultOf(dashboard, started["id"])));
+}
+
+/** Waits until the live state shows the run as ended, then asks for its result. */
+async function resultOf(dashboard: Dashboard, id: string): Promise<unknown> {
+  await new Promise<void>((resolve) => {
+    const stop = effect(() => {
+      const runs = dashboard.part.runs.value;
+      const run = runs?.find((candidate) => candidate.id === id);
+      if (run === undefined || run.state === "running") return;
+      // Not inside the effect's own first run, where `stop` doesn't exist yet.
+      queueMicrotask(() => stop());
+      resolve();
+    });
+  });
+  const run = await call("run", { id });
+  if (!isObject(run)) throw new Refusal("internal", "The service lost the run", null);
+  if (run["state"] === "done") return run["result"];
+  const error = isObject(run["error"]) ? run["error"] : {};
+  const hint = error["hint"];
+  throw new Refusal(
+    String(error["code"] ?? run["state"]),
+    String(error["message"] ?? `The switch was ${String(run["state"])}`),
+    typeof hint === "string" ? hint : null,
+  );
+}
+
+function saySwitched(answer: Switched): Said {
+  const how = CLASSES[answer.class];
+  const parts = [
+    answer.load_duration_ms === null ? null : `loaded in ${duration(answer.load_duration_ms)}`,
+    answer.gb_per_s === null ? null : `${answer.gb_per_s.toFixed(2)} GB/s`,
+    how ?? null,
+    answer.vram_gb === null ? null : `${answer.vram_gb.toFixed(1)} GiB VRAM`,
+  ].filter((part) => part !== null);
+  return {
+    tone: answer.spilled === true ? "warn" : "ok",
+    title: `${answer.target_model} ${parts.length === 0 ? "is resident" : parts.join(", ")}`,
+    detail: answer.verdict,
+  };
+}

@@ -1,0 +1,54 @@
+import { useEffect, useRef } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { BUCKETS } from "../buckets.ts";
+import { openChart, type Reading } from "../live/chart.ts";
+import { useDashboard } from "../live/dashboard.ts";
+import { WINDOW_S } from "../live/series.ts";
+import { Value } from "../parts/value.tsx";
+import { clockTime } from "../format.ts";
+
+const SHOWN = BUCKETS.filter(({ key }) => key !== "free");
+
+/** The last ten minutes: VRAM by holder, stacked to the card's size, with the page cache on its own axis. */
+export function ChartPanel() {
+  const dashboard = useDashboard();
+  const host = useRef<HTMLDivElement>(null);
+  const reading = useSignal<Reading | null>(null);
+  useEffect(() => {
+    if (host.current === null) return;
+    const chart = openChart(host.current, dashboard, (next) => (reading.value = next));
+    return () => chart.close();
+  }, []);
+  const at = reading.value;
+  return (
+    <section class="panel area-chart" aria-labelledby="chart-title">
+      <div class="panel-head chart-head">
+        <h2 id="chart-title">VRAM and page cache, GiB</h2>
+        <span class="faint" title="Kept in this tab: a refresh keeps it, closing the tab doesn't">
+          last {WINDOW_S / 60} min, kept over a refresh
+        </span>
+        <span class="end muted">{at?.isPast === true ? clockTime(new Date(at.t * 1_000)) : null}</span>
+      </div>
+      <div class="panel-body">
+        <ul class="chart-legend">
+          {SHOWN.map(({ key, label }) => (
+            <li key={key}>
+              <span class={`swatch seg-${key}`} aria-hidden="true" />
+              {label} <Value of={at?.values[key]} digits={1} why="Not known at that moment" />
+            </li>
+          ))}
+          <li class="chart-legend-end">
+            <span class="swatch swatch-line" aria-hidden="true" />
+            Page cache <Value of={at?.values.cache} digits={1} why="Not known at that moment" />
+          </li>
+        </ul>
+        <div
+          class="chart"
+          ref={host}
+          role="img"
+          aria-label="Chart of VRAM by holder and of the page cache over the last ten minutes"
+        />
+      </div>
+    </section>
+  );
+}
