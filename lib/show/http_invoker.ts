@@ -9,6 +9,7 @@ import type { CallOptions } from "../model/services.ts";
 import type { Feed, Operation } from "../operations/operation.ts";
 import { answered, outcomeOfRun, refused } from "../operations/outcome.ts";
 import type { Outcome, Refused } from "../operations/outcome.ts";
+import { readInput, readParameters } from "../operations/parameters.ts";
 import { operationNamed } from "../operations/registry.ts";
 import { RunWire } from "../operations/run_view.ts";
 import type { RunWireView } from "../operations/run_view.ts";
@@ -86,8 +87,10 @@ export class HttpInvoker implements Invoker {
   }
 
   async invoke(operation: Operation, input: Readonly<Record<string, unknown>>, call: CallOptions): Promise<Outcome> {
-    const wait = input["wait"] ?? operation.parameters.find(({ name }) => name === "wait")?.default ?? false;
-    if (!operation.isLong || wait !== true) return await this.#ask(operation, input, call.signal);
+    // The same refusal that the service would give, without asking it; it checks again all the same.
+    const checked = readInput(input, operation);
+    if (!checked.ok) return checked;
+    if (!operation.isLong || checked.data["wait"] === false) return await this.#ask(operation, input, call.signal);
     if (call.signal.aborted) return cancelled(operation.name);
     // Not under the caller's signal: a start that went through unseen could not be cancelled.
     const started = await this.#ask(operation, { ...input, wait: false }, NEVER);
@@ -96,6 +99,8 @@ export class HttpInvoker implements Invoker {
 
   async follow(feed: Feed, input: Readonly<Record<string, unknown>>, options: FollowOptions): Promise<Refused | null> {
     const { signal, onItem } = options;
+    const checked = readInput(input, { input: feed.input, aliases: {}, parameters: readParameters(feed.input, {}) });
+    if (!checked.ok) return checked;
     try {
       const response = await this.#fetch(requestFor(feed.http, { ...input }), signal);
       if (!response.ok || response.body === null) return await refusalOf(response, this.where);
@@ -181,8 +186,7 @@ function requestFor(
   const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = input[name];
     delete input[name];
-    // An empty segment would be another path: a blank one is refused as the missing parameter it is.
-    return encodeURIComponent(value === undefined || value === null || value === "" ? " " : String(value));
+    return encodeURIComponent(String(value));
   });
   if (route.method === "POST") {
     const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(input) };

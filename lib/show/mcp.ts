@@ -8,15 +8,9 @@ import type { Operation, ToolDoor } from "../operations/operation.ts";
 import { errorBody } from "../operations/outcome.ts";
 import { suggestion } from "../operations/parameters.ts";
 import { operationNamed, operations } from "../operations/registry.ts";
+import type { ServiceAbout } from "./about.ts";
 import type { Invoker } from "./invoker.ts";
 import { inputSchema, outputSchema } from "./json_schema.ts";
-
-/** What the server says of itself, and whether the box is a simulated one. */
-export interface McpAbout {
-  readonly version: string;
-  /** What a simulated box is called; null on a real one. */
-  readonly simulation: string | null;
-}
 
 /** Reads that hosts may attach to a conversation by address. */
 const RESOURCES = [
@@ -41,7 +35,7 @@ const INSTRUCTIONS =
   "Errors are {error: {code, message, hint}}: the hint says what helps.";
 
 /** A server over one invoker; one per connection. */
-export function buildMcp(invoker: Invoker, about: McpAbout): Server {
+export function buildMcp(invoker: Invoker, about: ServiceAbout): Server {
   const server = new Server({ name: "hyperswap", title: "HyperSwap", version: about.version }, {
     capabilities: { tools: {}, resources: {} },
     instructions: about.simulation === null ? INSTRUCTIONS : `${simulatedLine(about.simulation)} ${INSTRUCTIONS}`,
@@ -106,7 +100,7 @@ function describeTool(operation: Operation, tool: ToolDoor): Tool {
 async function callTool(
   operation: Operation,
   input: Readonly<Record<string, unknown>>,
-  call: { readonly invoker: Invoker; readonly about: McpAbout; readonly context: ServerContext },
+  call: { readonly invoker: Invoker; readonly about: ServiceAbout; readonly context: ServerContext },
 ): Promise<CallToolResult> {
   const { mcpReq } = call.context;
   const outcome = await call.invoker.invoke(operation, input, {
@@ -135,12 +129,4 @@ function progressNotifier({ mcpReq }: ServerContext): (progress: Progress) => vo
 
 function simulatedLine(simulation: string): string {
   return `SIMULATED: nothing here is real hardware (${simulation}).`;
-}
-
-/** Who answers: asked once, before the first connection is served. */
-export async function askAbout(invoker: Invoker, signal: AbortSignal): Promise<McpAbout> {
-  const outcome = await invoker.invoke(operationNamed("version"), {}, { signal, progress: ignoreProgress });
-  if (!outcome.ok) return { version: "unknown", simulation: null };
-  const { version, simulation } = outcome.value;
-  return { version: String(version), simulation: typeof simulation === "string" ? simulation : null };
 }

@@ -1,8 +1,9 @@
 /** `hyperswap mcp`: MCP over this process's standard streams, for hosts that start a server themselves. */
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { Transport } from "@modelcontextprotocol/server";
+import { askAbout } from "./about.ts";
 import type { Invoker } from "./invoker.ts";
-import { askAbout, buildMcp } from "./mcp.ts";
+import { buildMcp } from "./mcp.ts";
 
 export interface McpStdioOptions {
   readonly invoker: Invoker;
