@@ -131,8 +131,10 @@ async function runLong(work: {
     runs.cancel(id).catch((error: unknown) => call.report(error, work.name));
   };
   call.signal.addEventListener("abort", cancel, { once: true });
+  let told: Progress | null = null;
   const follower = runs.follow(id, ({ progress }) => {
-    if (progress !== null) call.progress(progress);
+    if (progress !== null && progress !== told) call.progress(progress);
+    told = progress;
   });
   try {
     return outcomeOfRun(RunWire.parse(viewRun(await runs.ended(id))));

@@ -17,7 +17,8 @@ interface Entry {
   readonly abort: AbortController;
   readonly ended: Promise<void>;
   readonly followers: Set<(run: RunView) => void>;
-  endedAtMs: MonotonicMs | null;
+  /** When it ended, and as which of all; null while it runs. */
+  end: { readonly atMs: MonotonicMs; readonly order: number } | null;
 }
 
 export interface RunKeeper extends Runs {
@@ -40,6 +41,7 @@ class RunTable implements RunKeeper {
   readonly #entries = new Map<string, Entry>();
   readonly #clock: Clock;
   readonly #onDefect: RunKeeperOptions["onDefect"];
+  #ends = 0;
 
   constructor({ clock, onDefect }: RunKeeperOptions) {
     this.#clock = clock;
@@ -66,7 +68,7 @@ class RunTable implements RunKeeper {
       error: null,
       version: 1,
     };
-    const entry: Entry = { view, abort, ended: ending.promise, followers: new Set(), endedAtMs: null };
+    const entry: Entry = { view, abort, ended: ending.promise, followers: new Set(), end: null };
     this.#entries.set(view.id, entry);
     this.#perform(entry, work).then(ending.resolve, (error) => {
       // #perform settles every outcome of the work itself; only a defect in here comes this way.
@@ -142,7 +144,7 @@ class RunTable implements RunKeeper {
   }
 
   #end(entry: Entry, ending: Partial<RunView>): void {
-    entry.endedAtMs = this.#clock.monotonicMs();
+    entry.end = { atMs: this.#clock.monotonicMs(), order: this.#ends++ };
     this.#change(entry, { ...ending, endedAtMs: this.#clock.wallMs() });
     entry.followers.clear();
     this.#forget();
@@ -178,10 +180,9 @@ class RunTable implements RunKeeper {
   /** Drops what ended too long ago, and the oldest ended runs above the limit. */
   #forget(): void {
     const nowMs = this.#clock.monotonicMs();
-    const ended = [...this.#entries.values()].filter(({ endedAtMs }) => endedAtMs !== null);
-    const surplus = ended.length - KEPT_COUNT;
-    ended.forEach(({ endedAtMs, view }, index) => {
-      if (index < surplus || nowMs - (endedAtMs ?? nowMs) >= KEPT_MS) this.#entries.delete(view.id);
-    });
+    const oldestOrder = this.#ends - KEPT_COUNT;
+    for (const { end, view } of this.#entries.values()) {
+      if (end !== null && (end.order < oldestOrder || nowMs - end.atMs >= KEPT_MS)) this.#entries.delete(view.id);
+    }
   }
 }

@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { feeds, operationNamed, operations } from "../../lib/operations/registry.ts";
+import { FEEDS, ROUTES } from "../../lib/operations/routes.ts";
+
+/** What the drift between documents and code is measured against: method, path, tool, command (OPERATIONS). */
+const CONTRACT: readonly (readonly [string, string, string | null, string | null])[] = [
+  ["stats", "GET /api/stats", null, "status"],
+  ["gpu", "GET /api/gpu", "get_gpu_status", "gpu"],
+  ["memory", "GET /api/memory", "get_host_memory_status", "memory"],
+  ["models", "GET /api/models", "list_available_models", "models"],
+  ["arbitration", "GET /api/arbitration", "get_arbitration", "arbitration"],
+  ["why", "GET /api/why", "explain_decision", "why"],
+  ["history", "GET /api/history", "get_switch_history", "history"],
+  ["db", "GET /api/db", "get_store_status", "db"],
+  ["health", "GET /api/health", "get_health", "health"],
+  ["runs", "GET /api/runs", null, "runs"],
+  ["run", "GET /api/runs/{id}", "get_run", "runs get"],
+  ["version", "GET /api/version", null, null],
+  ["switch-model", "POST /api/switch-model", "switch_ollama_model", "switch"],
+  ["free-vram", "POST /api/free-vram", "soft_yield_ollama_vram", "yield"],
+  ["comfy-free", "POST /api/comfy-free", "purge_comfyui_vram", "purge"],
+  ["request-vram", "POST /api/request-vram", "request_vram_for_ollama", "request-vram"],
+  ["set-arbitration", "POST /api/arbitration", "set_arbitration_mode", "arbitration set"],
+  ["cancel-run", "POST /api/runs/{id}/cancel", "cancel_run", "runs cancel"],
+];
+
+Deno.test("paths, tools and commands are those that users know", () => {
+  const actual = operations.map(({ name, http, tool, cli }) => [
+    name,
+    `${http.method} ${http.path}`,
+    tool === false ? null : tool.name,
+    cli === false ? null : cli.words.join(" "),
+  ]);
+  assert.deepEqual(actual, CONTRACT);
+});
+
+Deno.test("the table of routes equals the registry", () => {
+  const routesOf = (list: readonly { name: string; http: { method: string; path: string } }[]) =>
+    Object.fromEntries(list.map(({ name, http: { method, path } }) => [name, { method, path }]));
+  assert.deepEqual(routesOf(operations), ROUTES);
+  assert.deepEqual(routesOf(feeds), FEEDS);
+});
+
+Deno.test("names, routes, tools and commands are unique", () => {
+  for (const  of of[0, 1, 2, 3] as const) {
+    const names = CONTRACT.map((row) => row[column]).filter((name) => name !== null);
+    assert.equal(new Set(names).size, names.length);
+  }
+});
+
+Deno.test("reads only read: nothing that needs more than read is a GET", () => {
+  for (const { name, access, http } of operations) assert.equal(http.method === "GET", access === "read", name);
+});
+
+Deno.test("every positional, alias, path and query name is a parameter, and no alias hides one", () => {
+  for (const { name, cli, aliases, http, parameters } of operations) {
+    const known = new Set(parameters.map((parameter) => parameter.name));
+    const inPath = [...http.path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter!);
+    const mentioned = [
+      ...(cli === false ? [] : cli.positional ?? []),
+      ...Object.values(aliases),
+      ...inPath,
+      ...(http.query ?? []),
+    ];
+    for (const mention of mentioned) assert.ok(known.has(mention), `${name} has no parameter ${mention}`);
+    for (const alias of Object.keys(aliases)) assert.ok(!known.has(alias), `${name}: ${alias} is alias and parameter`);
+  }
+});
+
+Deno.test("parameters are described, with their defaults and bounds", () => {
+  for (const { name, parameters } of operations) {
+    for (const parameter of parameters) assert.notEqual(parameter.description, "", `${name} ${parameter.name}`);
+  }
+  const limit = operationNamed("history").parameters.find(({ name }) => name === "limit");
+  assert.deepEqual(limit && [limit.kind, limit.default, limit.minimum, limit.maximum], ["integer", 20, 1, 1000]);
+  assert.throws(() => operationNamed("stat"), /no such|named stat/);
+});
