@@ -65,9 +65,9 @@ export class BlobCache {
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof UpstreamError)) throw error;
-      // Deleted meanwhile: nothing to learn any more. Otherwise it may be busy.
+      this.#retryAtMs.set(digest, this.#clock.monotonicMs() + RETRY_MS);
+      // Deleted meanwhile: nothing to learn, unless it is listed again.
       if (error.status === 404) this.#wanted.delete(digest);
-      else this.#retryAtMs.set(digest, this.#clock.monotonicMs() + RETRY_MS);
     }
   }
 }

@@ -249,6 +249,7 @@ class ComfyWatcher implements ComfyWatch {
     this.#settling = this.#clock.after(SETTLE_MS, () => {
       this.#onSilence();
       this.#believe(queue);
+      this.#queuePoller.poke();
     });
   }
 
