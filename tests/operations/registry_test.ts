@@ -42,7 +42,7 @@ Deno.test("the table of routes equals the registry", () => {
 });
 
 Deno.test("names, routes, tools and commands are unique", () => {
-  for (const  of of[0, 1, 2, 3] as const) {
+  for (const column of [0, 1, 2, 3] as const) {
     const names = CONTRACT.map((row) => row[column]).filter((name) => name !== null);
     assert.equal(new Set(names).size, names.length);
   }
