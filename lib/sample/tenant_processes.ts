@@ -43,8 +43,12 @@ export interface TenantProcesses {
   read(hints: TenantHints): TenantReading;
 }
 
-/** Finding a listener means reading every process's descriptors: done again at once only when the owner is gone. */
-const LOOK_AGAIN_MS = 5_000;
+/**
+ * Finding a listener means reading every process's descriptors. It is done at once when the one that was found is gone
+ * or somebody begins to answer; else this often, in case the port has changed hands, or where none was found.
+ */
+const LOOK_AGAIN_MS = 30_000;
+const LOOK_FOR_ANY_MS = 5_000;
 
 /** Orphans fall to process 1, or to the nearest process that asked to be their reaper. */
 const REAPERS = new Set(["systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit"]);
@@ -55,6 +59,7 @@ export function tenantProcesses(options: TenantProcessesOptions): TenantProcesse
 
 interface KnownServer {
   readonly found: FoundServer | null;
+  readonly isOnline: boolean;
   readonly atMs: MonotonicMs;
 }
 
@@ -110,18 +115,12 @@ class ProcessWatcher implements TenantProcesses {
     if (port === null) return null;
     const nowMs = this.#options.clock.monotonicMs();
     const known = this.#servers.get(tenant);
-    if (known !== undefined && nowMs - known.atMs < LOOK_AGAIN_MS) {
-      const process = known.found && processes.get(known.found.process.pid);
-      const isThere = process && isAlive(process) && isSameProcess(process, known.found.process);
-      if (isThere) return known.found;
-      // None was there, and none has begun to answer since.
-      if (known.found === null && !isOnline) return null;
-    }
+    if (known !== undefined && isStillTrue(known, { processes, isOnline, nowMs })) return known.found;
     const found = findServer(this.#options.proc, processes, { tenant, port, argv });
     // By arguments alone it may serve another port, unless someone answers on this one.
     const isOurs = found !== null && (isOnline || found.evidence.startsWith("owns"));
     const server = isOurs ? found : null;
-    this.#servers.set(tenant, { found: server, atMs: nowMs });
+    this.#servers.set(tenant, { found: server, isOnline, atMs: nowMs });
     return server;
   }
 
@@ -143,6 +142,20 @@ class ProcessWatcher implements TenantProcesses {
     this.#runners = known;
     return runners;
   }
+}
+
+function isStillTrue(
+  { found, isOnline: wasOnline, atMs }: KnownServer,
+  now: {
+    readonly processes: ReadonlyMap<number, ProcEntry>;
+    readonly isOnline: boolean;
+    readonly nowMs: MonotonicMs;
+  },
+): boolean {
+  const ageMs = now.nowMs - atMs;
+  if (found === null) return ageMs < LOOK_FOR_ANY_MS && now.isOnline === wasOnline;
+  const process = now.processes.get(found.process.pid);
+  return ageMs < LOOK_AGAIN_MS && process !== undefined && isAlive(process) && isSameProcess(process, found.process);
 }
 
 /** Its parent is gone, and was replaced by whoever takes orphans. */
