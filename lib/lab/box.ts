@@ -1,15 +1,10 @@
 import type { Clock } from "../model/ports.ts";
-import type { Bytes } from "../model/units.ts";
 import type { CardSpec } from "./card_spec.ts";
 import type { GpuTable } from "./gpu_table.ts";
+import type { OllamaServer } from "./ollama_server.ts";
 import type { ProcTree } from "./proc_tree.ts";
+import type { Profile } from "./timing.ts";
 import type { Vram } from "./vram.ts";
-
-/**
- * How quickly the simulated software is: `desktop` as measured on an RTX 4080 SUPER (the unload reply takes 63 ms, the
- * driver 77 ms more), `h200` as on an H200 (1.3 ms, and 200–260 ms more).
- */
-export type Profile = "desktop" | "h200";
 
 export interface BoxOptions {
   /** A LabClock, which a test advances, or the system clock. */
@@ -23,31 +18,6 @@ export interface BoxOptions {
   /** Default 0: whatever is free. */
   readonly ollamaPort?: number;
   readonly comfyPort?: number;
-}
-
-/** A runner of the simulated Ollama, as it really is. */
-export interface RunnerTruth {
-  readonly pid: number;
-  /** The name that loaded it. */
-  readonly model: string;
-  readonly state: "loading" | "idle" | "busy" | "stopping" | "crashed" | "orphan";
-  readonly heldBytes: Bytes;
-  readonly port: number;
-}
-
-/** What a test or the demo can do to the simulated Ollama beside asking it over HTTP. */
-export interface OllamaControl {
-  readonly url: string;
-  readonly port: number;
-  /** The server's process; null while it is down. */
-  readonly pid: number | null;
-  readonly runners: readonly RunnerTruth[];
-  /** Ends the server; SIGKILL leaves its runners behind as orphans. */
-  kill(signal: "SIGTERM" | "SIGKILL"): Promise<void>;
-  /** Starts it again on the same port, with nothing loaded. */
-  start(): Promise<void>;
-  /** Kills a runner from outside: its row stays in `/api/ps`. */
-  crashRunner(model: string): void;
 }
 
 export interface ComfyControl {
@@ -75,7 +45,7 @@ export interface Box extends AsyncDisposable {
   readonly processes: ProcTree;
   /** Root of the fixture /proc. */
   readonly procRoot: string;
-  readonly ollama: OllamaControl;
+  readonly ollama: OllamaServer;
   readonly comfy: ComfyControl;
   readonly thirdParty: ThirdPartyControl;
 }

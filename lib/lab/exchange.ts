@@ -54,6 +54,7 @@ export class Exchange {
   readonly #hungUp = new AbortController();
   #state: "waiting" | "streaming" | "answered" | "cut" | "upgraded" = "waiting";
   #mustClose = false;
+  #common: HeaderPairs = [];
 
   constructor(parts: {
     readonly head: RequestHead;
@@ -93,6 +94,11 @@ export class Exchange {
     return this.#state === "cut";
   }
 
+  /** Headers that whatever is answered will carry. */
+  alwaysSend(headers: HeaderPairs): void {
+    this.#common = headers;
+  }
+
   text(): string {
     return new TextDecoder().decode(this.body);
   }
@@ -107,7 +113,7 @@ export class Exchange {
     const body = typeof reply.body === "string"
       ? new TextEncoder().encode(reply.body)
       : reply.body ?? new Uint8Array(0);
-    const headers: HeaderPairs = [...reply.headers ?? [], ["Content-Length", String(body.length)]];
+    const headers: HeaderPairs = [...reply.headers ?? [], ...this.#common, ["Content-Length", String(body.length)]];
     this.#mustClose = headers.some(([name, value]) => name === "Connection" && value === "close") ||
       this.header("connection")?.toLowerCase() === "close";
     const head = headText(reply.status, headers);
@@ -119,7 +125,7 @@ export class Exchange {
   async begin(status: number, headers: HeaderPairs): Promise<void> {
     if (this.#state !== "waiting") return;
     this.#state = "streaming";
-    await this.#write(headText(status, [...headers, ["Transfer-Encoding", "chunked"]]));
+    await this.#write(headText(status, [...headers, ...this.#common, ["Transfer-Encoding", "chunked"]]));
   }
 
   async chunk(text: string): Promise<void> {

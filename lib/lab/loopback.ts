@@ -17,9 +17,7 @@ export class Loopback implements AsyncDisposable {
   static async open(): Promise<Loopback> {
     using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const accepted = listener.accept();
-    // as: a TCP listener's address is a NetAddr.
-    const { port } = listener.addr as Deno.NetAddr;
-    const here = await Deno.connect({ hostname: "127.0.0.1", port });
+    const here = await Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port });
     here.setNoDelay();
     return new Loopback(here, await accepted);
   }

@@ -21,7 +21,13 @@ export function statText(entry: LabProcess): string {
   return `${entry.pid} (${entry.name.slice(0, 15)}) ${entry.state} ${numbers}\n`;
 }
 
-const STATE_WORDS = { S: "S (sleeping)", R: "R (running)", T: "T (stopped)", Z: "Z (zombie)" } as const;
+const STATE_WORDS = {
+  S: "S (sleeping)",
+  R: "R (running)",
+  D: "D (disk sleep)",
+  T: "T (stopped)",
+  Z: "Z (zombie)",
+} as const;
 
 export function statusText(entry: LabProcess): string {
   const lines = [

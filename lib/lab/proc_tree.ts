@@ -22,7 +22,7 @@ export interface ProcessSpec {
 
 /** A simulated process as it stands in the folder. */
 export interface LabProcess extends ProcessId, ProcessSpec {
-  readonly state: "S" | "R" | "T" | "Z";
+  readonly state: "S" | "R" | "D" | "T" | "Z";
   readonly cpuTicks: number;
   readonly rssBytes: number;
   readonly ports: readonly number[];
@@ -96,10 +96,14 @@ export class ProcTree {
     this.#write(`${this.#folder(pid)}/stat`, statText(after));
   }
 
-  /** What is left of a process whose parent hasn't asked after it: an empty command line, state Z. */
+  /** A process on its way out: no command line any more, but the kernel is still closing its files (the card's too). */
+  makeDying(pid: number): void {
+    this.#takeMemory(pid, "D");
+  }
+
+  /** What is left of a process whose parent hasn't asked after it. */
   makeZombie(pid: number): void {
-    this.change(pid, { state: "Z", args: [] });
-    for (const link of ["exe", "cwd"]) removeIfThere(`${this.#folder(pid)}/${link}`);
+    this.#takeMemory(pid, "Z");
   }
 
   /** Children go to init, as when their parent is killed. */
@@ -131,6 +135,11 @@ export class ProcTree {
     this.#write(`${this.root}/meminfo`, meminfoText(figures));
   }
 
+  #takeMemory(pid: number, state: "D" | "Z"): void {
+    this.change(pid, { state, args: [], rssBytes: 0 });
+    for (const link of ["exe", "cwd"]) removeIfThere(`${this.#folder(pid)}/${link}`);
+  }
+
   #ticksNow(): number {
     return Math.floor((this.#clock.monotonicMs() - this.#bootMs) / 1_000 * TICKS_PER_SECOND);
   }
@@ -146,7 +155,7 @@ export class ProcTree {
     this.#write(`${folder}/comm`, `${entry.name.slice(0, 15)}\n`);
     this.#write(`${folder}/cmdline`, entry.args.map((arg) => `${arg}\0`).join(""));
     this.#write(`${folder}/cgroup`, `0::${entry.cgroup}\n`);
-    if (entry.state === "Z") return;
+    if (entry.state === "Z" || entry.state === "D") return;
     this.#link(`${folder}/exe`, entry.exe);
     this.#link(`${folder}/cwd`, entry.cwd);
   }

@@ -30,7 +30,7 @@ export class WireServer {
   readonly port: number;
   readonly url: string;
   readonly #options: WireOptions;
-  readonly #listener: Deno.Listener;
+  readonly #listener: Deno.TcpListener;
   readonly #conns = new Set<Deno.Conn>();
   readonly #silent: Deno.Conn[] = [];
   readonly #served: Promise<void>;
@@ -40,8 +40,7 @@ export class WireServer {
   constructor(options: WireOptions) {
     this.#options = options;
     this.#listener = Deno.listen({ hostname: "127.0.0.1", port: options.port ?? 0 });
-    // as: a TCP listener's address is a NetAddr.
-    this.port = (this.#listener.addr as Deno.NetAddr).port;
+    this.port = this.#listener.addr.port;
     this.url = `http://127.0.0.1:${this.port}`;
     this.#served = this.#accept();
   }
@@ -75,7 +74,10 @@ export class WireServer {
     for (;;) {
       let conn: Deno.Conn;
       try {
-        conn = await this.#listener.accept();
+        const accepted = await this.#listener.accept();
+        // A second small write would else wait 40 ms of real time for the client's acknowledgement of the first.
+        accepted.setNoDelay();
+        conn = accepted;
       } catch {
         // Closed: no more connections come.
         break;
