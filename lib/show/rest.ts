@@ -151,11 +151,15 @@ class Rest implements RestDoor {
     const { services, clock } = this.#options;
     try {
       if (feed.isShared) return this.#hub(feed).open();
+      // Known before it is opened: a run that has ended already closes its stream while that happens.
+      let close = () => {};
+      const entry = { close: () => close() };
+      this.#open.add(entry);
       const stream = ownStream("run", (to) => feed.follow(services, context.req.param(), to), {
         clock,
-        onClose: () => void this.#open.delete(stream),
+        onClose: () => void this.#open.delete(entry),
       });
-      this.#open.add(stream);
+      close = stream.close;
       return stream.response;
     } catch (error) {
       return errorResponse(this.#defect(error, feed.name));
