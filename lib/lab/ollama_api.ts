@@ -128,6 +128,7 @@ export class OllamaRoutes {
     if (model.isEmbedding) throw new OllamaRefusal(400, `"${ask.model}" does not support ${kind}`);
     const loaded = await this.#acquire(exchange, { ask, model });
     try {
+      await this.#ping(exchange);
       const loadMs = ground.clock.monotonicMs() - startMs;
       if (prompt === "") return await this.#json(exchange, this.#emptyAnswer(ask, { kind, reason: "load" }));
       await this.#generate(exchange, { ask, kind, prompt, loaded, startMs, loadMs });
@@ -147,6 +148,13 @@ export class OllamaRoutes {
   #acquire(exchange: Exchange, { ask, model }: { readonly ask: AskBody; readonly model: LabModel }): Promise<Loaded> {
     const { options, keepAlive } = ask;
     return this.#parts.scheduler.acquire({ model, options, keepAlive, signal: exchange.hungUp });
+  }
+
+  /** 0.24 asks the runner before each use, 0.33 only looks at its own books. */
+  #ping(exchange: Exchange): Promise<void> {
+    const { ground, version } = this.#parts;
+    const ms = isNewGeneration(version) ? ground.random.between(0.6, 0.9) : ground.random.between(3.8, 5.7);
+    return ground.clock.sleep(ms, exchange.hungUp);
   }
 
   async #generate(exchange: Exchange, job: {
@@ -224,6 +232,7 @@ export class OllamaRoutes {
         : error;
     });
     try {
+      await this.#ping(exchange);
       const loadMs = ground.clock.monotonicMs() - startMs;
       if (texts.length === 0) return await this.#json(exchange, isLegacy ? { embedding: [] } : emptyEmbed(ask));
       if (!model.isEmbedding && isNewGeneration(version)) {

@@ -74,13 +74,13 @@ export function showBody(model: LabModel, version: OllamaVersion): Json {
     "",
     `FROM ${blob}`,
     `TEMPLATE ${template}`,
-    "PARAMETER temperature 0.7",
+    ...(model.isEmbedding ? [] : ["PARAMETER temperature 0.7"]),
     "",
   ].join("\n");
   const { family } = model;
   return {
     modelfile,
-    parameters: "temperature                    0.7",
+    ...(model.isEmbedding ? {} : { parameters: "temperature                    0.7" }),
     template,
     details: { ...details(model), parent_model: isNewGeneration(version) ? "" : blob },
     model_info: {

@@ -461,9 +461,10 @@ Deno.test("a second request waits for the slot, and its wait stands in no durati
   await using box = openOllama();
   await box.load("llama3.1:8b");
   const body = { model: "llama3.1:8b", prompt: "hello", stream: false, options: { num_predict: 20 } };
-  const both = [box.begin("/api/generate", { body }), box.begin("/api/generate", { body })];
-  const [, second] = await box.clock.until(Promise.all(both), { limitMs: 5_000 });
-  const fields = JSON.parse(second?.text ?? "") as Record<string, number>;
+  box.begin("/api/generate", { body });
+  await box.clock.advance(10);
+  const second = await box.clock.until(box.begin("/api/generate", { body }), { limitMs: 5_000 });
+  const fields = JSON.parse(second.text) as Record<string, number>;
   const named = ["load_duration", "prompt_eval_duration", "eval_duration"].reduce(
     (sum, key) => sum + (fields[key] ?? 0),
     0,
