@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { ErrnoError, errnoName } from "../../ffi/errno.ts";
-import { openLibc } from "../../ffi/libc.ts";
+import { type Libc, openLibc } from "../../ffi/libc.ts";
 import { encodeUnixAddress } from "../../ffi/libc_structs.ts";
+import { unlessGone } from "../../lib/sample/vanishing.ts";
 
 const SIGTERM = 15;
 
@@ -22,6 +23,14 @@ async function withFolder(run: (folder: string) => void | Promise<void>): Promis
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** Targets of this process's descriptors below a folder that only this test knows. */
+function openBelow(libc: Libc, folder: string): string[] {
+  return libc.list("/proc/self/fd").flatMap((fd) => {
+    const target = unlessGone(() => libc.readLink(`/proc/self/fd/${fd}`));
+    return target?.startsWith(folder) ? [target] : [];
+  });
 }
 
 Deno.test("pseudo files are read to their end, though their size says nothing", () => {
@@ -72,13 +81,15 @@ Deno.test("descriptors don't leak, not even when a read is refused", () =>
   withFolder(async (folder) => {
     using libc = openLibc();
     await Deno.writeTextFile(`${folder}/file`, "x");
-    const before = libc.list("/proc/self/fd").length;
     for (let i = 0; i < 50; i++) {
       libc.readText(`${folder}/file`);
       libc.list(folder);
       refused(() => libc.readText(folder));
     }
-    assert.equal(libc.list("/proc/self/fd").length, before);
+    assert.deepEqual(openBelow(libc, folder), []);
+    const fd = libc.open(`${folder}/file`, { flags: ["read"] });
+    assert.deepEqual(openBelow(libc, folder), [`${folder}/file`]);
+    libc.close(fd);
   }));
 
 Deno.test("a folder is listed whole, links are read, files are told apart", () =>
@@ -164,12 +175,14 @@ Deno.test("datagrams reach a path and an abstract address", () =>
       receiver.symbols.close(fd);
     }
     receiver.close();
-    const before = libc.list("/proc/self/fd").length;
     const refusals = [`${folder}/nobody`, `@hyperswap-nobody-${Deno.pid}`, `/${"x".repeat(120)}`].map((address) =>
       refused(() => libc.sendDatagram(address, new Uint8Array(1))).code
     );
     assert.deepEqual(refusals, ["ENOENT", "ECONNREFUSED", "ENAMETOOLONG"]);
-    assert.equal(libc.list("/proc/self/fd").length, before, "no socket is left open");
+    // Other tests open and close descriptors of this process meanwhile, but not hundreds.
+    const before = libc.list("/proc/self/fd").length;
+    for (let i = 0; i < 400; i++) refused(() => libc.sendDatagram(`${folder}/nobody`, new Uint8Array(1)));
+    assert.ok(libc.list("/proc/self/fd").length < before + 200, "no socket is left open");
   }));
 
 Deno.test("an abstract address has no terminator, a path has one", () => {

@@ -91,9 +91,12 @@ gpuTest("a driver that blocks for 300 ms is healthy", async ({ gpu, stub, clock,
 gpuTest("a driver that hangs is wedged, isn't asked again, and heals when its call returns", async (given) => {
   const { gpu, stub, clock, logged } = given;
   await gpu.facts();
+  const before = stub.calls(MEMORY);
   stub.hold(MEMORY);
   const reading = gpu.read();
+  await until(() => stub.calls(MEMORY) > before, "the call");
   clock.advance(999);
+  assert.deepEqual(logged, []);
   clock.advance(1);
   const first = await refused(reading);
   assert.deepEqual([first.kind, first.message], [
