@@ -44,7 +44,7 @@ const RUNNER = { method: "GET", deadlineMs: 500, action: "ask a runner whether i
 const LOAD_DEADLINE_MS = 300_000;
 
 /** Bounds a given prompt's answer: without it Ollama generates until the model stops by itself. */
-const ANSWER_TOKENS = 256;
+const ANSWER_TOKENS = 128;
 
 /** A client of one Ollama server. Opens nothing until asked. */
 export function connectOllama(options: OllamaOptions): OllamaApi {

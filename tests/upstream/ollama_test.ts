@@ -100,7 +100,7 @@ Deno.test("a given prompt is sent as it is, and its answer is bounded", async ()
   });
   const sent = body(server.asked[0]?.body);
   assert.equal(sent["prompt"], "Capital of France?");
-  assert.deepEqual(sent["options"], { num_predict: 256 });
+  assert.deepEqual(sent["options"], { num_predict: 128 });
 });
 
 Deno.test("a keep_alive in bare digits goes out as a number: quoted it would be refused", async () => {
