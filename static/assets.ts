@@ -7,16 +7,10 @@ import js from "./dist/app.js" with { type: "text" };
 import favicon from "./favicon.svg" with { type: "text" };
 import html from "./index.html" with { type: "text" };
 
-export interface Asset {
-  /** The Content-Type, charset included. */
-  readonly type: string;
-  readonly body: string | Uint8Array;
-}
-
-/** By URL path. `/` is the page. */
-export const assets: ReadonlyMap<string, Asset> = new Map([
-  ["/", { type: "text/html; charset=utf-8", body: html }],
-  ["/app.js", { type: "text/javascript; charset=utf-8", body: js }],
-  ["/app.css", { type: "text/css; charset=utf-8", body: css }],
-  ["/favicon.svg", { type: "image/svg+xml", body: favicon }],
+/** By path below `/`. */
+export const assets: ReadonlyMap<string, string> = new Map([
+  ["index.html", html],
+  ["app.js", js],
+  ["app.css", css],
+  ["favicon.svg", favicon],
 ]);

@@ -48,7 +48,17 @@ export function count(n: number, noun: string): string {
   return `${n} ${noun}${n === 1 ? "" : "s"}`;
 }
 
-/** `free_vram` → "free vram": identifiers as words. */
+/** Names that are written in their own way wherever they stand. */
+const PROPER: Readonly<Record<string, string>> = {
+  comfy: "ComfyUI",
+  comfyui: "ComfyUI",
+  gpu: "GPU",
+  nvml: "NVML",
+  ollama: "Ollama",
+  vram: "VRAM",
+};
+
+/** `free-vram` → "free VRAM": identifiers as words. */
 export function words(identifier: string): string {
-  return identifier.replaceAll("_", " ");
+  return identifier.split(/[_-]/).map((word) => PROPER[word.toLowerCase()] ?? word).join(" ");
 }

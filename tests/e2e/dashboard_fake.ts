@@ -32,7 +32,10 @@ export interface Fake {
 export function openFake(initial: Stats): Fake {
   let stats = initial;
   let refusal: Reply | null = null;
-  const replies = new Map<string, Reply>();
+  const replies = new Map<string, Reply>([
+    ["GET /api/health", { status: 200, body: { state: "ok", checks: [] } }],
+    ["GET /api/version", { status: 200, body: { service: "hyperswap", version: "0.0.0" } }],
+  ]);
   const asked: Fake["asked"][number][] = [];
   const pages = new Set<ReadableStreamDefaultController<Uint8Array>>();
 
@@ -53,10 +56,10 @@ export function openFake(initial: Stats): Fake {
 
   const answer = async (request: Request): Promise<Response> => {
     const { pathname } = new URL(request.url);
-    const asset = assets.get(pathname);
+    const asset = assets.get(pathname === "/" ? "index.html" : pathname.slice(1));
     if (asset !== undefined) {
-      return new Response(asset.body as BodyInit, {
-        headers: { "content-type": asset.type, "content-security-policy": CONTENT_POLICY },
+      return new Response(asset, {
+        headers: { "content-type": typeOf(pathname), "content-security-policy": CONTENT_POLICY },
       });
     }
     if (pathname === "/api/stream") return stream();
@@ -99,4 +102,10 @@ function encode({ event, data }: Frame): Uint8Array {
 
 function json({ status, body }: Reply): Response {
   return Response.json(body, { status });
+}
+
+function typeOf(path: string): string {
+  if (path.endsWith(".js")) return "text/javascript; charset=utf-8";
+  if (path.endsWith(".css")) return "text/css; charset=utf-8";
+  return path.endsWith(".svg") ? "image/svg+xml" : "text/html; charset=utf-8";
 }

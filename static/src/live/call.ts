@@ -1,4 +1,5 @@
 /** The client of the operations: method and path come from the service's own route table. */
+import type { Operations } from "../../../lib/operations/registry.ts";
 import { type Route, type RouteName, ROUTES } from "../../../lib/operations/routes.ts";
 
 /** The service said no, or didn't answer; with what helps, when it said so. */
@@ -9,11 +10,29 @@ export class Refusal extends Error {
   }
 }
 
-export type Input = Readonly<Record<string, string | number | boolean | readonly string[] | null>>;
+export type Answer<Name extends RouteName> = Operations[Name]["output"];
 
 /** Calls an operation and returns its answer, or throws a Refusal. */
-export async function call(name: RouteName, input: Input = {}, signal?: AbortSignal): Promise<unknown> {
-  const { url, init } = requestOf(ROUTES[name], input);
+export async function call<Name extends RouteName>(
+  name: Name,
+  input: Operations[Name]["input"],
+  signal?: AbortSignal,
+): Promise<Answer<Name>> {
+  // The service checks every answer by the schema that this type comes from, before it sends it.
+  return await request(ROUTES[name], input, signal) as Answer<Name>;
+}
+
+/** Starts long work and returns its run at once. */
+export async function start<Name extends "switch-model">(
+  name: Name,
+  input: Operations[Name]["input"],
+): Promise<Answer<"run">> {
+  // With wait=false the answer is the run, whatever the operation.
+  return await request(ROUTES[name], { ...input, wait: false }) as Answer<"run">;
+}
+
+async function request(route: Route, input: object, signal?: AbortSignal): Promise<unknown> {
+  const { url, init } = requestOf(route, input);
   let response: Response;
   try {
     response = await fetch(url, signal ? { ...init, signal } : init);
@@ -37,8 +56,8 @@ export async function reasonOfSilence(): Promise<string | null> {
   }
 }
 
-function requestOf(route: Route, input: Input): { readonly url: string; readonly init: RequestInit } {
-  const rest: Record<string, Input[string]> = { ...input };
+function requestOf(route: Route, input: object): { readonly url: string; readonly init: RequestInit } {
+  const rest: Record<string, unknown> = { ...input };
   const path = route.path.replaceAll(/\{(\w+)\}/g, (_, key: string) => {
     const value = String(rest[key] ?? "");
     delete rest[key];
@@ -74,6 +93,6 @@ function refusalOf(response: Response, body: unknown): Refusal {
 }
 
 /** A JSON object, and not a list or null. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

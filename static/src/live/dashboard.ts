@@ -7,7 +7,7 @@ import { call, Refusal } from "./call.ts";
 import { type LinkState, openStream } from "./stream.ts";
 import { Series } from "./series.ts";
 import { startTick } from "./tick.ts";
-import { asHealth, asWhy, type HealthReport, type WhyEntry } from "./wire.ts";
+import type { HealthReport, WhyEntry } from "./wire.ts";
 
 /** Why the log of decisions is open: the moment that was asked about, or null for the newest. */
 export interface WhyRequest {
@@ -58,7 +58,7 @@ export function createDashboard(): Dashboard {
   const offsetMs = signal(Number.POSITIVE_INFINITY);
   const why = signal<WhyRequest | null>(null);
   const series = new Series();
-  series.restore(Date.now() / 1_000);
+  series.restore();
 
   const publish = startTick((next: Stats) => {
     stats.value = next;
@@ -91,7 +91,7 @@ export function createDashboard(): Dashboard {
     ...watchHealth(),
     openWhy: (request) => (why.value = request),
     closeWhy: () => (why.value = null),
-    loadWhy: async (signal) => asWhy(await call("why", { limit: 100 }, signal)),
+    loadWhy: async (signal) => (await call("why", { limit: 100 }, signal)).decisions,
   };
 }
 
@@ -107,7 +107,7 @@ function watchHealth(): Pick<Dashboard, "health" | "healthError"> {
   const ask = async () => {
     if (document.visibilityState === "hidden") return;
     try {
-      health.value = asHealth(await call("health", {}, AbortSignal.timeout(HEALTH_EVERY_MS - 1_000)));
+      health.value = await call("health", {}, AbortSignal.timeout(HEALTH_EVERY_MS - 1_000));
       healthError.value = null;
     } catch (error) {
       healthError.value = error instanceof Refusal ? error.message : "Health was not answered in time";

@@ -16,8 +16,12 @@ export interface HistoryEvent {
   readonly class: string | null;
   readonly outcome: string | null;
   readonly message: string | null;
+  /** Why there is no margin, once that is known. */
+  readonly marginReason: string | null;
+  /** What a lost race may have cost, and what helps; null while nothing was lost. */
+  readonly consequence: string | null;
+  readonly remedy: string | null;
   readonly isLate: boolean;
-  readonly isPartialLoad: boolean;
 }
 
 export function readEvent(item: HistoryItem): HistoryEvent {
@@ -41,7 +45,9 @@ export function readEvent(item: HistoryItem): HistoryEvent {
     class: text("class"),
     outcome: text("outcome"),
     message: text("message") ?? text("verdict") ?? text("reason") ?? text("finding"),
+    marginReason: text("margin_reason"),
+    consequence: text("consequence"),
+    remedy: text("remedy"),
     isLate: marginMs !== null && marginMs < 0,
-    isPartialLoad: item["suspected_partial_load"] === true,
   };
 }

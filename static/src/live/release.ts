@@ -1,9 +1,9 @@
 /** What a yield or purge achieved, in one sentence that never claims more than was read back. */
 import type { Said, Tone } from "./action.ts";
-import type { Released } from "./wire.ts";
+import type { Purged, Yielded } from "./wire.ts";
 import { duration } from "../format.ts";
 
-const TONES: Readonly<Record<string, Tone>> = {
+const TONES: Readonly<Record<Yielded["outcome"], Tone>> = {
   released: "ok",
   nothing_loaded: "info",
   unconfirmed: "warn",
@@ -15,20 +15,20 @@ const TONES: Readonly<Record<string, Tone>> = {
 };
 
 /** The service's message explains what isn't `released`; a release is told by its figures. */
-export function sayReleased(answer: Released): Said {
-  const tone = TONES[answer.outcome] ?? "warn";
+export function sayReleased(answer: Yielded | Purged): Said {
+  const tone = TONES[answer.outcome];
   if (answer.outcome !== "released") return { tone, title: answer.message, detail: requestLine(answer) };
   const freed = answer.freed_gb === null ? "Released" : `Released ${answer.freed_gb.toFixed(1)} GiB`;
   const within = answer.confirm_ms === null ? "" : ` in ${duration(answer.confirm_ms)}`;
   return { tone, title: freed + within, detail: confirmation(answer) };
 }
 
-function confirmation(answer: Released): string | null {
+function confirmation(answer: Yielded | Purged): string | null {
   if (answer.confirmed_by === null) return requestLine(answer);
   const asked = answer.request_ms === null ? "" : `; the unload reply alone took ${duration(answer.request_ms)}`;
   return `Confirmed by ${answer.confirmed_by}${asked}`;
 }
 
-function requestLine(answer: Released): string | null {
+function requestLine(answer: Yielded | Purged): string | null {
   return answer.request_ms === null ? null : `Asked in ${duration(answer.request_ms)}; nothing confirmed`;
 }

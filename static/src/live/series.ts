@@ -57,14 +57,13 @@ export class Series {
     if (t - this.#savedAtS >= SAVE_EVERY_S) this.save(t);
   }
 
-  /** Restores what this tab kept; anything unreadable is dropped. */
-  restore(nowS: number): void {
+  /** Restores what this tab kept; anything unreadable is dropped. The first sample cuts what is too old by then. */
+  restore(): void {
     const saved = readSaved();
     if (saved === null) return;
     this.#device = saved.device;
     this.t.push(...saved.t);
     for (const column of COLUMNS) this.cells[column].push(...saved.cells[column]);
-    this.#cut(nowS - WINDOW_S);
     this.#revision.value += 1;
   }
 

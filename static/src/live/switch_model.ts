@@ -1,9 +1,9 @@
 /** A switch takes seconds, so it is started as a run and followed: it goes on if this page is closed. */
 import { effect } from "@preact/signals";
 import type { Said } from "./action.ts";
-import { call, isObject, Refusal } from "./call.ts";
+import { call, Refusal, start } from "./call.ts";
 import type { Dashboard } from "./dashboard.ts";
-import { asSwitched, type Switched } from "./wire.ts";
+import type { Switched } from "./wire.ts";
 import { duration } from "../format.ts";
 
 const CLASSES: Readonly<Record<string, string>> = {
@@ -16,11 +16,9 @@ export async function switchModel(
   dashboard: Dashboard,
   { model, keepAlive }: { readonly model: string; readonly keepAlive: string },
 ): Promise<Said> {
-  const started = await call("switch-model", { model, keep_alive: keepAlive, wait: false });
-  if (!isObject(started) || typeof started["id"] !== "string") {
-    throw new Refusal("internal", "The service did not say which run it started", null);
-  }
-  return saySwitched(asSwitched(await resultOf(dashboard, started["id"])));
+  const run = await start("switch-model", { model, keep_alive: keepAlive });
+  // A run's result is the answer of its operation: this one started a switch.
+  return saySwitched(await resultOf(dashboard, run.id) as Switched);
 }
 
 /** Waits until the live state shows the run as ended, then asks for its result. */
@@ -36,14 +34,11 @@ async function resultOf(dashboard: Dashboard, id: string): Promise<unknown> {
     });
   });
   const run = await call("run", { id });
-  if (!isObject(run)) throw new Refusal("internal", "The service lost the run", null);
-  if (run["state"] === "done") return run["result"];
-  const error = isObject(run["error"]) ? run["error"] : {};
-  const hint = error["hint"];
+  if (run.state === "done") return run.result;
   throw new Refusal(
-    String(error["code"] ?? run["state"]),
-    String(error["message"] ?? `The switch was ${String(run["state"])}`),
-    typeof hint === "string" ? hint : null,
+    run.error?.code ?? run.state,
+    run.error?.message ?? `The switch was ${run.state}`,
+    run.error?.hint ?? null,
   );
 }
 

@@ -5,13 +5,14 @@ import { openChart, type Reading } from "../live/chart.ts";
 import { useDashboard } from "../live/dashboard.ts";
 import { WINDOW_S } from "../live/series.ts";
 import { Value } from "../parts/value.tsx";
-import { clockTime } from "../format.ts";
+import { clockTime, span } from "../format.ts";
 
 const SHOWN = BUCKETS.filter(({ key }) => key !== "free");
 
 /** The last ten minutes: VRAM by holder, stacked to the card's size, with the page cache on its own axis. */
 export function ChartPanel() {
   const dashboard = useDashboard();
+  const { series } = dashboard;
   const host = useRef<HTMLDivElement>(null);
   const reading = useSignal<Reading | null>(null);
   useEffect(() => {
@@ -20,6 +21,7 @@ export function ChartPanel() {
     return () => chart.close();
   }, []);
   const at = reading.value;
+  const keptMs = ((series.t.at(-1) ?? 0) - (series.t[0] ?? 0)) * 1_000;
   return (
     <section class="panel area-chart" aria-labelledby="chart-title">
       <div class="panel-head chart-head">
@@ -42,12 +44,7 @@ export function ChartPanel() {
             Page cache <Value of={at?.values.cache} digits={1} why="Not known at that moment" />
           </li>
         </ul>
-        <div
-          class="chart"
-          ref={host}
-          role="img"
-          aria-label="Chart of VRAM by holder and of the page cache over the last ten minutes"
-        />
+        <div class="chart" ref={host} role="img" aria-label={`VRAM by holder and page cache, ${span(keptMs)} of it`} />
       </div>
     </section>
   );

@@ -4,7 +4,6 @@ import { createAction } from "../live/action.ts";
 import { call } from "../live/call.ts";
 import { useDashboard } from "../live/dashboard.ts";
 import { sayReleased } from "../live/release.ts";
-import { asReleased } from "../live/wire.ts";
 import { ActionNote } from "../parts/action_note.tsx";
 import { OfflineNote } from "../parts/offline_note.tsx";
 import { Unknown, Value } from "../parts/value.tsx";
@@ -20,7 +19,7 @@ export function ComfyCard() {
   const isPending = action.state.value.kind === "pending";
   const purge = () =>
     action.run("Purging: asking ComfyUI, then waiting for its memory to fall", async () => {
-      return sayReleased(asReleased(await call("comfy-free")));
+      return sayReleased(await call("comfy-free", {}));
     });
   return (
     <section class="panel" aria-labelledby="comfy-title">

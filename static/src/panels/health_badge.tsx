@@ -1,6 +1,7 @@
-import { useId, useState } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import { useDashboard } from "../live/dashboard.ts";
 import type { HealthCheck } from "../live/wire.ts";
+import { useDismissal } from "../parts/use_dismissal.ts";
 import { count, words } from "../format.ts";
 
 /** One word while all is well. When something is wrong it opens: what was found, what that breaks, how to fix it. */
@@ -8,6 +9,8 @@ export function HealthBadge() {
   const { health, healthError } = useDashboard();
   const [isOpen, open] = useState(false);
   const id = useId();
+  const box = useRef<HTMLDivElement>(null);
+  useDismissal(box, isOpen, () => open(false));
   const report = health.value;
   if (report === null) {
     return (
@@ -27,7 +30,7 @@ export function HealthBadge() {
   }
   const isBroken = wrong.some(({ state }) => state === "broken");
   return (
-    <div class="health">
+    <div class="health" ref={box}>
       <button
         type="button"
         class={`badge badge-button ${isBroken ? "badge-bad" : "badge-warn"}`}

@@ -3,7 +3,6 @@ import { createAction } from "../live/action.ts";
 import { call } from "../live/call.ts";
 import { useDashboard } from "../live/dashboard.ts";
 import { sayReleased } from "../live/release.ts";
-import { asReleased } from "../live/wire.ts";
 import { ActionNote } from "../parts/action_note.tsx";
 import { OfflineNote } from "../parts/offline_note.tsx";
 import { ResidentModel } from "./resident_model.tsx";
@@ -20,7 +19,7 @@ export function OllamaCard() {
   const isPending = action.state.value.kind === "pending";
   const yieldNow = () =>
     action.run("Yielding: unloading, then waiting for the driver", async () => {
-      return sayReleased(asReleased(await call("free-vram")));
+      return sayReleased(await call("free-vram", {}));
     });
   return (
     <section class="panel" aria-labelledby="ollama-title">
@@ -41,7 +40,12 @@ export function OllamaCard() {
           <ul class="models">{models.map((model) => <ResidentModel key={model.name} model={model} />)}</ul>
         )}
         {ollama.online && models.length === 0 && <p class="empty">No model holds VRAM.</p>}
-        <SwapForm models={ollama.installed_models} active={ollama.active_model_name} action={action} />
+        <SwapForm
+          models={ollama.installed_models}
+          active={ollama.active_model_name}
+          isOnline={ollama.online}
+          action={action}
+        />
         <div class="buttons">
           <button type="button" class="button" disabled={isPending || !ollama.online} onClick={() => void yieldNow()}>
             Yield VRAM

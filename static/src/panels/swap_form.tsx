@@ -15,11 +15,12 @@ const KEEP_ALIVE = [
 export interface SwapFormProps {
   readonly models: Stats["ollama"]["installed_models"];
   readonly active: string | null;
+  readonly isOnline: boolean;
   readonly action: Action;
 }
 
 /** Picks an installed model and makes it the resident one. */
-export function SwapForm({ models, active, action }: SwapFormProps) {
+export function SwapForm({ models, active, isOnline, action }: SwapFormProps) {
   const dashboard = useDashboard();
   const id = useId();
   const [picked, pick] = useState<string | null>(null);
@@ -51,7 +52,9 @@ export function SwapForm({ models, active, action }: SwapFormProps) {
           {KEEP_ALIVE.map(({ value, label }) => <option key={value} value={value}>{label}</option>)}
         </select>
       </label>
-      <button type="submit" class="button button-primary" disabled={isPending || model === ""}>Switch</button>
+      <button type="submit" class="button button-primary" disabled={isPending || !isOnline || model === ""}>
+        Switch
+      </button>
     </form>
   );
 }

@@ -25,11 +25,6 @@ const RESULTS: Readonly<Record<string, { readonly label: string; readonly tone: 
   unclassified: { label: "unclassified", tone: "plain", note: "Too little is known to say where it came from" },
 };
 
-/** SPEC 2.4: what a lost race costs, and the ways out. */
-const CONSEQUENCE =
-  "Memory was not back yet when ComfyUI allocated. It then loads part of its model without an error and " +
-  "runs 2 to 3 times slower. Purge and run again; the gate prevents it";
-
 export interface TimelineRowProps {
   readonly event: HistoryEvent;
   readonly onWhy: (request: WhyRequest) => void;
@@ -39,10 +34,10 @@ export function TimelineRow({ event, onWhy }: TimelineRowProps) {
   const kind = KINDS[event.kind] ?? { label: words(event.kind), tone: "plain" };
   const when = new Date(event.atMs);
   const open = () => onWhy({ atMs: event.atMs, title: `${kind.label} at ${clockTime(when)}` });
-  const hasConsequence = event.isLate || event.isPartialLoad;
+  const isWrong = event.isLate || event.consequence !== null;
   return (
     <>
-      <tr class={hasConsequence ? "row row-late" : "row"} onClick={open}>
+      <tr class={isWrong ? "row row-late" : "row"} onClick={open}>
         <td class="cell-time">
           <time dateTime={when.toISOString()} title={when.toLocaleString()}>{clockTime(when)}</time>
         </td>
@@ -69,10 +64,12 @@ export function TimelineRow({ event, onWhy }: TimelineRowProps) {
           {[event.outcome, event.class].map((name) => name !== null && <Chip key={name} name={name} />)}
         </td>
       </tr>
-      {hasConsequence && (
+      {isWrong && (
         <tr class="row-late row-consequence" onClick={open}>
           <td />
-          <td colSpan={7} title={CONSEQUENCE}>{lateText(event)}</td>
+          <td colSpan={7} title={event.remedy ?? undefined}>
+            {event.consequence ?? "ComfyUI allocated before the memory was back"}
+          </td>
         </tr>
       )}
     </>
@@ -89,7 +86,7 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
 const WHY_UNKNOWN: Readonly<Record<string, string>> = {
   requestMs: "Nothing was asked",
   confirmMs: "The driver did not confirm it",
-  marginMs: "No first allocation was seen within 10 s",
+  marginMs: "The winner's first allocation is awaited",
   freedGb: "The driver doesn't say",
   loadMs: "The load was not timed",
   gbPerS: "Its size or its time is not known",
@@ -103,21 +100,15 @@ function cell(
   const value = event[field];
   if (value !== null) return format(value);
   if (event.outcome === "nothing_loaded") return null;
-  return FIELDS[event.kind]?.includes(field) === true ? <Unknown why={WHY_UNKNOWN[field]} /> : null;
+  return FIELDS[event.kind]?.includes(field) === true
+    ? <Unknown why={field === "marginMs" && event.marginReason !== null ? event.marginReason : WHY_UNKNOWN[field]} />
+    : null;
 }
 
 function subjectOf(event: HistoryEvent): string {
   if (event.models.length > 0) return event.models.join(", ");
   if (event.kind === "purge") return "ComfyUI";
   return event.message ?? "";
-}
-
-function lateText({ marginMs, isPartialLoad }: HistoryEvent): string {
-  const early = marginMs !== null && marginMs < 0 ? `ComfyUI began ${duration(-marginMs)} too early` : "Slow run";
-  const part = isPartialLoad
-    ? "it seems to have loaded only part of its model"
-    : "it may have loaded only part of its model";
-  return `${early}: ${part}. Purge and run again`;
 }
 
 function Chip({ name }: { readonly name: string }) {

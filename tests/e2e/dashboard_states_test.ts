@@ -1,0 +1,184 @@
+/** What the dashboard shows of states that a running demo can't be asked for: unknown figures, servers that are gone. */
+import assert from "node:assert/strict";
+import { type Play, playScenes } from "./dashboard_scenes.ts";
+import { sampleStats } from "./dashboard_sample.ts";
+
+const scenes: Record<string, Play> = {};
+
+scenes["figures are those of /api/stats, and move with the stream"] = async (fake, open) => {
+  const { page, complaints } = await open(fake.url);
+  const vram = page.getByRole("region", { name: "VRAM", exact: true });
+  await vram.getByText("14.2").first().waitFor();
+  assert.match(
+    await page.getByRole("img", { name: /^VRAM by holder:/ }).getAttribute("aria-label") ?? "",
+    /Ollama 12\.0 GiB/,
+  );
+  await page.getByText("SIMULATED", { exact: true }).waitFor();
+  const gpu = page.getByRole("region", { name: "GPU" });
+  for (const text of ["34%", "58°C", "188", "42%", "P2", "At its power limit", "whisper-relay"]) {
+    await gpu.getByText(text, { exact: false }).first().waitFor();
+  }
+
+  const next = sampleStats();
+  fake.push({ ...next, timestamp: next.timestamp + 1, gpu: { ...next.gpu, temperature_c: 71, vram_used_gb: 3.3 } });
+  await gpu.getByText("71°C").waitFor();
+  await vram.getByText("3.3").first().waitFor();
+  assert.deepEqual(complaints, []);
+};
+
+scenes["what isn't known is a dash with its reason, never a zero"] = async (fake, open) => {
+  const base = fake.stats;
+  fake.push({
+    ...base,
+    ram: null,
+    sources: {
+      ...base.sources,
+      meminfo: { ...base.sources.meminfo, ok: false, last_error: "Cannot read meminfo: EACCES" },
+    },
+    gpu: { ...base.gpu, fan_pct: null, breakdown: { ...base.gpu.breakdown, ollama_gb: null, unaccounted_gb: null } },
+  });
+  const { page, complaints } = await open(fake.url);
+  const fan = page.locator(".tile", { hasText: "Fan" });
+  assert.equal(await fan.locator(".unknown [aria-hidden]").textContent(), "–");
+  assert.match(await fan.locator(".unknown").getAttribute("title") ?? "", /doesn't report/);
+  const legend = page.locator(".legend-item", { hasText: "Ollama" });
+  assert.match(await legend.locator(".unknown").getAttribute("title") ?? "", /driver gives no figure/i);
+  const cache = page.locator(".ram .legend-item", { hasText: "Page cache" });
+  assert.equal(await cache.locator(".unknown").getAttribute("title"), "Cannot read meminfo: EACCES");
+  assert.deepEqual(complaints, []);
+};
+
+scenes["a server that is gone says why and what helps, and can't be asked"] = async (fake, open) => {
+  const base = fake.stats;
+  const reason = "Connection refused at 127.0.0.1:11434";
+  fake.push({ ...base, ollama: { ...base.ollama, online: false, reason, loaded_models: [], installed_models: [] } });
+  const { page } = await open(fake.url);
+  const ollama = page.getByRole("region", { name: "Ollama" });
+  await ollama.getByText("Offline", { exact: true }).waitFor();
+  await ollama.getByText(reason).waitFor();
+  await ollama.getByText(/systemctl start ollama/).waitFor();
+  assert.equal(await ollama.getByRole("button", { name: "Yield VRAM" }).isDisabled(), true);
+  assert.equal(await ollama.getByRole("button", { name: "Switch" }).isDisabled(), true);
+
+  fake.push({ ...base, timestamp: base.timestamp + 1 });
+  await ollama.getByText("Offline", { exact: true }).waitFor({ state: "detached" });
+  assert.equal(await ollama.getByRole("button", { name: "Yield VRAM" }).isEnabled(), true);
+};
+
+scenes["a card that can't be read says why and what helps"] = async (fake, open) => {
+  const base = fake.stats;
+  const nothing = { vram_used_gb: null, vram_free_gb: null, gpu_util_pct: null, temperature_c: null, power_w: null };
+  const reason = "A driver call is overdue by 4 s";
+  fake.push({
+    ...base,
+    gpu: { ...base.gpu, ...nothing, available: false, state: "wedged", reason, remedy: "Look at dmesg for Xid" },
+  });
+  const { page, complaints } = await open(fake.url);
+  await page.getByRole("alert").getByText(reason).waitFor();
+  await page.getByRole("alert").getByText("Look at dmesg for Xid").waitFor();
+  const used = page.getByRole("region", { name: "VRAM", exact: true }).locator(".hero .unknown");
+  assert.equal(await used.first().getAttribute("title"), reason);
+  assert.deepEqual(complaints, []);
+};
+
+scenes["a lost connection shows the data's age and the reason, and heals by itself"] = async (fake, open) => {
+  const { page } = await open(fake.url);
+  await page.getByText("Live", { exact: true }).waitFor();
+  const refusal = {
+    error: { code: "unavailable", message: "The service is stopping", hint: "It comes back by itself" },
+  };
+  fake.replies.set("GET /api/version", { status: 503, body: refusal });
+  fake.hangUp({ status: 503, body: refusal });
+  const badge = page.locator(".badge", { hasText: "Reconnecting" });
+  await badge.getByText(/data \d+ s old/).waitFor();
+  await page.locator(".badge[title='The service is stopping. It comes back by itself']").waitFor();
+
+  fake.hangUp();
+  await page.getByText("Live", { exact: true }).waitFor({ timeout: 15_000 });
+};
+
+scenes["a late hand-off is told with its consequence, and opens the decisions around it"] = async (fake, open) => {
+  const at = new Date(Date.parse(fake.stats.history[2]?.at ?? "") - 200).toISOString();
+  const decision = {
+    id: 7,
+    at,
+    event: "ComfyUI's queue holds 1",
+    before: "lane free",
+    after: "lane: yield",
+    effects: ["ask Ollama to unload qwen3.6:27b"],
+    reason: "ComfyUI has work and its need doesn't fit",
+  };
+  const old = { ...decision, id: 3, at: "2020-01-01T00:00:00.000Z", reason: "Long ago" };
+  fake.replies.set("GET /api/why", { status: 200, body: { decisions: [decision, old] } });
+  const { page, complaints } = await open(fake.url);
+  const timeline = page.getByRole("region", { name: "Hand-offs, purges and swaps" });
+  const late = timeline.locator("tr.row-late").first();
+  for (const text of ["−174 ms", "231 ms", "1.3 ms", "11.9 GiB", "released", "qwen3.6:27b"]) {
+    await late.getByText(text, { exact: true }).waitFor();
+  }
+  await timeline.getByText(/it may have loaded only part of its model/).waitFor();
+  await timeline.getByText("RAM cache hit").waitFor();
+
+  await late.getByRole("button", { name: /^Why: Yield/ }).press("Enter");
+  const drawer = page.getByRole("dialog");
+  await drawer.getByText(decision.reason).waitFor();
+  await drawer.getByText("ask Ollama to unload qwen3.6:27b").waitFor();
+  assert.equal(await drawer.getByText("Long ago").count(), 0);
+  await page.keyboard.press("Escape");
+  await drawer.waitFor({ state: "detached" });
+  assert.deepEqual(complaints, []);
+};
+
+scenes["health opens only when something is wrong, and closes on Escape"] = async (fake, open) => {
+  const { page } = await open(fake.url);
+  await page.getByText("Healthy", { exact: true }).waitFor();
+  assert.equal(await page.locator(".health-list").count(), 0);
+
+  const check = {
+    name: "comfyui_socket",
+    state: "degraded",
+    finding: "Closed 4 times",
+    breaks: "Late starts",
+    remedy: "See its log",
+  };
+  fake.replies.set("GET /api/health", { status: 200, body: { state: "degraded", checks: [check] } });
+  await page.reload();
+  const badge = page.getByRole("button", { name: "1 problem" });
+  await badge.click();
+  for (const text of ["ComfyUI socket", "Closed 4 times", "Late starts", "See its log"]) {
+    await page.locator(".problem").getByText(text).waitFor();
+  }
+  await page.keyboard.press("Escape");
+  await page.locator(".health-list").waitFor({ state: "hidden" });
+};
+
+scenes["names from outside are text, whatever they hold"] = async (fake, open) => {
+  const base = fake.stats;
+  const evil = `<img src=x onerror="document.title='taken'">`;
+  const [model] = base.ollama.loaded_models;
+  assert.ok(model);
+  fake.push({ ...base, ollama: { ...base.ollama, loaded_models: [{ ...model, name: evil }] } });
+  const { page, complaints } = await open(fake.url);
+  await page.getByRole("region", { name: "Ollama" }).getByText(evil).waitFor();
+  assert.equal(await page.title(), "HyperSwap");
+  assert.deepEqual(complaints, []);
+};
+
+scenes["a refresh keeps the chart, and a burst of old frames is drawn once"] = async (fake, open) => {
+  const { page, complaints } = await open(fake.url);
+  const chart = page.locator(".chart");
+  await chart.waitFor();
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.evaluate(() => performance.clearMeasures("tick"));
+  const base = fake.stats;
+  for (let second = 1; second <= 300; second += 1) fake.push({ ...base, timestamp: base.timestamp + second });
+  await page.locator(".chart[aria-label$='5 min of it']").waitFor();
+  const drawn = await page.evaluate(() => performance.getEntriesByName("tick").length);
+  assert.ok(drawn < 150, `${drawn} renderings of 300 frames`);
+
+  await page.reload();
+  await page.locator(".chart[aria-label$='5 min of it']").waitFor();
+  assert.deepEqual(complaints, []);
+};
+
+playScenes("dashboard: what it shows", scenes);
