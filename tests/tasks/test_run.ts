@@ -26,7 +26,7 @@ export function quickSteps({ deno }: Pick<Tools, "deno">): Step[] {
     name,
     kind: "check",
     command: { program: deno, args },
-    limitMs: MINUTE_MS,
+    limitMs: 3 * MINUTE_MS,
   });
   return [
     check("bundle the dashboard", "task", "-q", "build"),
