@@ -33,6 +33,11 @@ export const DEFAULT_ACCESS: AccessPolicy = { loopback: ["read", "operate"], tok
 /** The other end of a connection, as Deno.serve names it. */
 export type Peer = { readonly transport: "unix" } | { readonly transport: "tcp"; readonly hostname: string };
 
+/** A connection's other end, from what Deno.serve hands over with each request. */
+export function peerOf(address: Deno.Addr): Peer {
+  return "hostname" in address ? { transport: "tcp", hostname: address.hostname } : { transport: "unix" };
+}
+
 export type Admission = { readonly ok: true; readonly scopes: Scopes; readonly who: string } | Refused;
 
 const LOOPBACK_NAMES = ["localhost", "127.0.0.1", "[::1]"];

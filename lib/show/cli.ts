@@ -113,8 +113,11 @@ function parserText(keep: (message: string) => void): ApplicationText {
     keep(message);
     return message;
   };
-  const meant = (corrections: readonly string[]) =>
-    corrections.length === 0 ? "" : `; did you mean "${corrections.join('" or "')}"?`;
+  // The parser quotes commands with backticks.
+  const meant = (corrections: readonly string[]) => {
+    const names = corrections.map((name) => `"${name.replaceAll("`", "")}"`);
+    return names.length === 0 ? "" : `; did you mean ${names.join(" or ")}?`;
+  };
   return {
     ...text_en,
     noCommandRegisteredForInput: ({ input, corrections }) => said(`Unknown command "${input}"${meant(corrections)}`),
@@ -124,7 +127,7 @@ function parserText(keep: (message: string) => void): ApplicationText {
           // Narrowed as far as the parser's types let: its errors share no exported base to test for.
           ? formatMessageForArgumentScannerError(error as never, {
             FlagNotFoundError: ({ input, corrections }) =>
-              `Unknown flag --${input.replace(/^-+/, "")}${meant(corrections)}`,
+              `Unknown flag --${input.replace(/^-+/, "")}${meant(corrections.map((flag) => `--${flag}`))}`,
             UnexpectedPositionalError: ({ input }) => `Unexpected argument "${input}"`,
           })
           : messageOf(error),

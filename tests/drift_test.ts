@@ -1,0 +1,49 @@
+/**
+ * The same operation gives the same value and the same error through every door. The seam is `open`: a box of fakes
+ * here, the lab on a clock that only the test advances beside it.
+ */
+import { fakeBox } from "./operations/fake_box.ts";
+import { checkDrift } from "./show/drift_suite.ts";
+import type { DriftBox } from "./show/drift_suite.ts";
+
+/** The id of the run that every fake box holds: its clock counts ids up. */
+const RUN_ID = "00000000-0000-4000-8000-000000000001";
+
+async function openFakes(): Promise<DriftBox> {
+  const box = fakeBox();
+  const { id } = box.runs.start("switch-model", () => Promise.resolve({ target_model: "qwen3:14b" }));
+  await box.runs.ended(id);
+  return {
+    services: box.services,
+    clock: box.clock,
+    report: box.report,
+    settle: (promise) => promise,
+    close: () => box.runs.close(),
+  };
+}
+
+checkDrift("fakes", {
+  open: openFakes,
+  inputs: {
+    models: [{}, { source: "ollama" }],
+    why: [{}, { id: 1 }, { id: 9 }, { limit: 3 }],
+    history: [{}, { limit: 1, kind: "yield", durable: false }, { before: 2 }],
+    run: [{ id: RUN_ID }, { id: "nothing" }, { id: "a/b?c" }],
+    "cancel-run": [{ id: RUN_ID }, { id: "nothing" }],
+    "switch-model": [{ model: "qwen3:14b" }, { model: "nope" }, {
+      model: "qwen3:14b",
+      keep_alive: "1h",
+      prompt: "hello",
+    }, { model_name: "qwen3:14b" }],
+    "free-vram": [{}, { model_name: "qwen3:14b", confirm: false }, { model: "a" }, { model: "a", model_name: "b" }],
+    "comfy-free": [{}, { confirm: false }],
+    "request-vram": [{ needed_gb: 2 }, { needed_gb: 99 }, { needed_gb: 0 }],
+    "set-arbitration": [
+      { mode: "observe" },
+      { mode: "paused", until: "2h", keep: ["a", "b"] },
+      { mode: "auto", until: "2h" },
+      { until: "never" },
+      {},
+    ],
+  },
+});
