@@ -131,6 +131,7 @@ function optionsOf(host: HTMLElement, palette: Palette, dashboard: Dashboard): u
         ...axis,
         scale: "ram",
         side: 1,
+        values: (_, ticks) => ticks.map((gb) => (ramGb() === null ? "" : String(gb))),
         size: 40,
         space: 36,
         incrs: GIB_STEPS,

@@ -50,7 +50,9 @@ export function GpuCard() {
         </div>
         <Clocks gpu={gpu} why={why} />
         <ThrottleLine reasons={gpu.throttle_reasons} why={why} />
-        <ProcessTable processes={gpu.breakdown.processes} />
+        {gpu.available
+          ? <ProcessTable processes={gpu.breakdown.processes} />
+          : <p class="empty">Who is on the card can't be read.</p>}
       </div>
     </section>
   );

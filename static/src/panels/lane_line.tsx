@@ -42,7 +42,7 @@ export function LaneLine() {
         {waiting.length > 0
           ? (
             <span title={waiting.map(({ kind, reason }) => `${words(kind)}: ${reason}`).join("\n")}>
-              {waiting.length} waiting: {waiting[0]?.reason}
+              {waiting.length} waiting, {waiting[0]?.reason}
             </span>
           )
           : (

@@ -58,7 +58,9 @@ export function ModeSwitch() {
           </button>
         ))}
       </fieldset>
-      {arbitration?.until && <span class="faint mode-until">until {clockTime(new Date(arbitration.until))}</span>}
+      {arbitration?.until && (
+        <span class="faint mode-until">until {clockTime(new Date(arbitration.until)).slice(0, 5)}</span>
+      )}
       {question && (
         <ConfirmDialog
           title={`Set arbitration to ${question.label.toLowerCase()}?`}

@@ -26,7 +26,8 @@ export function SwapForm({ models, active, isOnline, action }: SwapFormProps) {
   const [picked, pick] = useState<string | null>(null);
   const [keepAlive, keep] = useState("30m");
   const local = models.filter(({ is_remote }) => !is_remote);
-  const model = picked ?? local.find(({ name }) => name !== active)?.name ?? active ?? "";
+  const candidates = [picked, local.find(({ name }) => name !== active)?.name, active];
+  const model = candidates.find((name) => local.some((installed) => installed.name === name)) ?? "";
   const isPending = action.state.value.kind === "pending";
   const submit = (event: Event) => {
     event.preventDefault();
@@ -42,7 +43,7 @@ export function SwapForm({ models, active, isOnline, action }: SwapFormProps) {
           disabled={local.length === 0}
           onChange={(event) => pick(event.currentTarget.value)}
         >
-          {local.length === 0 && <option value="">No model installed</option>}
+          {local.length === 0 && <option value="">{isOnline ? "No model installed" : "Ollama is offline"}</option>}
           {local.map(({ name, size_gb }) => <option key={name} value={name}>{name} · {size_gb.toFixed(1)} GB</option>)}
         </select>
       </label>
