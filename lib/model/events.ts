@@ -12,6 +12,11 @@ import type { MonotonicMs } from "./units.ts";
 /** Marks the job an effect was decided for; a result that carries an older one is ignored. */
 export type Generation = number;
 
+/** Generations a job may use for its steps, so that a late result of one step is never taken for the next one's. */
+export const GENERATIONS_PER_JOB = 16;
+/** Of requests that belong to no job: nobody waits for their results. */
+export const NO_JOB: Generation = 0;
+
 /** What a runner was seen doing at one moment. */
 export interface RunnerProbe extends ProcessId {
   /** User + system time in seconds so far; null when the process is gone or unreadable. */
@@ -81,7 +86,7 @@ export type ArbiterEffect =
     | { readonly kind: "probeRunners"; readonly generation: Generation; readonly runners: readonly Runner[] }
     | { readonly kind: "freeComfy"; readonly generation: Generation }
     | { readonly kind: "load"; readonly generation: Generation; readonly request: LoadRequest }
-    /** Ends what was started for that generation and still runs (a load is hung up on). */
+    /** Ends what was started for the job of that (first) generation and still runs: a load is hung up on. */
     | { readonly kind: "abort"; readonly generation: Generation }
     | { readonly kind: "wakeAt"; readonly generation: Generation; readonly atMs: MonotonicMs }
     /** `key` names the event for a later amend. */
