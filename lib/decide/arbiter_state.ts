@@ -1,6 +1,6 @@
 /** What the arbiter knows. The lane is part of it: everything that moves VRAM is its one job, everything else waits. */
 import type { ArbiterRequest, Cause } from "../model/arbitration.ts";
-import type { Generation } from "../model/events.ts";
+import { type ArbiterEffect, type Generation, GENERATIONS_PER_JOB, type Step } from "../model/events.ts";
 import type { Mode, Policy } from "../model/policy.ts";
 import type { Sample } from "../model/sample.ts";
 import type { ProcessId } from "../model/tenants.ts";
@@ -9,10 +9,13 @@ import type { Footprints } from "./footprint.ts";
 import type { MarginWatch } from "./margin.ts";
 import type { PurgeJob } from "./purge_job.ts";
 import type { RequestVramJob } from "./request_vram_job.ts";
+import { NO_HISTORY, type ResidualHistory } from "./residual.ts";
 import type { SwitchJob } from "./switch_job.ts";
 import type { YieldJob } from "./yield_job.ts";
 
 export type LaneJob = YieldJob | PurgeJob | SwitchJob | RequestVramJob;
+
+export type ArbiterStep = Step<ArbiterState, ArbiterEffect>;
 
 /** Somebody who wants the lane, with the request it answers (automatic work answers none). */
 export type Waiting =
@@ -22,13 +25,20 @@ export type Waiting =
     readonly operation: string;
     readonly sinceMs: MonotonicMs;
   }
-  | { readonly kind: "auto"; readonly job: "yield" | "purge"; readonly cause: Cause; readonly sinceMs: MonotonicMs };
+  | {
+    readonly kind: "auto";
+    readonly job: "yield" | "purge";
+    readonly cause: Cause;
+    readonly sinceMs: MonotonicMs;
+    /** Taken when it was queued, since the watch on the winner's growth already names its record. */
+    readonly generation: Generation;
+  };
 
 /** The job in the lane, and which requests its result answers. */
 export interface Holder {
   readonly job: LaneJob;
+  /** Who waits for its answer; empty for automatic work, and once everybody has cancelled. */
   readonly requestIds: readonly string[];
-  readonly operation: string | null;
 }
 
 /** A runner that held on when its yield ended: its release is still recorded when it comes. */
@@ -39,6 +49,8 @@ export interface Watched {
   readonly sinceMs: MonotonicMs;
   /** It was loading: the unload must be asked for once it is listed. */
   readonly needsUnload: boolean;
+  /** Nobody asked for its yield: it is unloaded only while the mode is auto and ComfyUI has work. */
+  readonly isAutomatic: boolean;
 }
 
 export interface ComfyNews {
@@ -49,8 +61,10 @@ export interface ComfyNews {
   readonly purgeTriedForMs: MonotonicMs | null;
   /** What it kept after the last confirmed purge: its CUDA context. Null before, and after a restart. */
   readonly context: { readonly process: ProcessId; readonly bytes: Bytes } | null;
-  /** The most it was seen to hold while it worked, in this stretch of work. */
+  /** The most it was seen to hold in this stretch of work. */
   readonly peakBytes: Bytes | null;
+  /** Its hand-off came late in this stretch: it may have loaded half a model, and its peak says nothing of its need. */
+  readonly isCramped: boolean;
 }
 
 export interface ArbiterState {
@@ -60,14 +74,19 @@ export interface ArbiterState {
   readonly keep: readonly string[];
   /** Null before the first sample: nothing is decided then. */
   readonly sample: Sample | null;
+  readonly residualHistory: ResidualHistory;
   readonly comfy: ComfyNews;
   readonly holder: Holder | null;
   readonly waiting: readonly Waiting[];
   readonly margin: MarginWatch | null;
   readonly watched: readonly Watched[];
+  /** A purge that ended while its `/free` was still being prepared: it may have gone out after all. */
+  readonly lateFree: { readonly generation: Generation; readonly key: string } | null;
   readonly footprints: Footprints;
   readonly nextGeneration: Generation;
   readonly isBarrierOpen: boolean;
+  /** The driver stopped answering: not asked again before a sample has read it. */
+  readonly isBarrierLost: boolean;
   /** Our own loads for the loser of a hand-off wait until then. */
   readonly loserOutUntilMs: MonotonicMs;
   readonly handOffs: number;
@@ -83,14 +102,24 @@ export function initialArbiter(policy: Policy, footprints: Footprints = {}): Arb
     modeUntilMs: null,
     keep: policy.yield.keep,
     sample: null,
-    comfy: { queueRemaining: null, idleSinceMs: null, purgeTriedForMs: null, context: null, peakBytes: null },
+    residualHistory: NO_HISTORY,
+    comfy: {
+      queueRemaining: null,
+      idleSinceMs: null,
+      purgeTriedForMs: null,
+      context: null,
+      peakBytes: null,
+      isCramped: false,
+    },
     holder: null,
     waiting: [],
     margin: null,
     watched: [],
+    lateFree: null,
     footprints,
-    nextGeneration: 16,
+    nextGeneration: GENERATIONS_PER_JOB,
     isBarrierOpen: false,
+    isBarrierLost: false,
     loserOutUntilMs: 0,
     handOffs: 0,
     lateHandOffs: 0,

@@ -8,15 +8,22 @@ import type { BarrierReading } from "../model/sample.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
 import { bytesOfAll } from "./release.ts";
 
+/**
+ * The earliest that ComfyUI was seen to grow after the frame that announced its work, ms (facts/measured-h200.md). A
+ * reading before that shows what it held already, and is newer than the last sample.
+ */
+const FIRST_GROWTH_MS = 47;
+
 export interface MarginWatch {
   /** The recorded event that gets the margin. */
   readonly key: string;
   readonly pids: readonly number[];
+  /** The least it held since; null while the driver hasn't said. */
   readonly bytesBefore: Bytes | null;
   readonly startedMs: MonotonicMs;
   readonly confirmedMs: MonotonicMs | null;
-  /** False while the yield is still under way. */
-  readonly isConcluded: boolean;
+  /** When the yield ended, whatever came of it; null while it is under way. */
+  readonly concludedMs: MonotonicMs | null;
   readonly grewMs: MonotonicMs | null;
 }
 
@@ -25,25 +32,36 @@ export interface MarginFound {
   readonly reason: string | null;
 }
 
+export function watchMarginOf(
+  key: string,
+  { pids, bytes, atMs }: { readonly pids: readonly number[]; readonly bytes: Bytes | null; readonly atMs: MonotonicMs },
+): MarginWatch {
+  return { key, pids, bytesBefore: bytes, startedMs: atMs, confirmedMs: null, concludedMs: null, grewMs: null };
+}
+
 /** A reading while the watch is on. The same watch comes back when nothing has changed. */
 export function watchGrowth(watch: MarginWatch, reading: BarrierReading, policy: MarginPolicy): MarginWatch {
   if (watch.grewMs !== null) return watch;
   const bytes = bytesOfAll(reading, watch.pids);
   if (bytes === null) return watch;
-  if (watch.bytesBefore === null) return { ...watch, bytesBefore: bytes };
+  const isStart = reading.atMs - watch.startedMs < FIRST_GROWTH_MS;
+  // It may give up another model first: what counts is the growth from the lowest point.
+  if (isStart || watch.bytesBefore === null || bytes < watch.bytesBefore) {
+    return bytes === watch.bytesBefore ? watch : { ...watch, bytesBefore: bytes };
+  }
   return bytes >= watch.bytesBefore + policy.growthBytes ? { ...watch, grewMs: reading.atMs } : watch;
 }
 
 /** The margin once it is known, or known to stay unknown; null while the watch goes on. */
 export function findMargin(watch: MarginWatch, atMs: MonotonicMs, policy: MarginPolicy): MarginFound | null {
-  if (watch.isConcluded && watch.confirmedMs === null) {
-    return { marginMs: null, reason: "the release was not confirmed" };
-  }
-  if (watch.grewMs !== null && watch.confirmedMs !== null) {
-    return { marginMs: watch.grewMs - watch.confirmedMs, reason: null };
-  }
-  if (atMs - watch.startedMs < policy.watchMs) return null;
-  return watch.isConcluded ? { marginMs: null, reason: "the winner took no memory within the watch" } : null;
+  if (watch.concludedMs === null) return null;
+  if (watch.confirmedMs === null) return { marginMs: null, reason: "the release was not confirmed" };
+  if (watch.grewMs !== null) return { marginMs: watch.grewMs - watch.confirmedMs, reason: null };
+  if (atMs - watch.concludedMs < policy.watchMs) return null;
+  const reason = watch.bytesBefore === null
+    ? "the driver gave no bytes for ComfyUI's process"
+    : "ComfyUI took no memory within the watch";
+  return { marginMs: null, reason };
 }
 
 /** What a hand-off's record gets when its margin is known, in wire form. */

@@ -5,9 +5,10 @@
 import type { Cause, Outcome, PurgeResult } from "../model/arbitration.ts";
 import type { ArbiterEffect, ArbiterEvent, FreeReply, Generation } from "../model/events.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
-import { type Bytes, type MonotonicMs, toGib } from "../model/units.ts";
+import type { Bytes, MonotonicMs } from "../model/units.ts";
+import type { JobContext, JobStep } from "./job.ts";
+import { concludePurge } from "./purge_result.ts";
 import { bytesOfAll } from "./release.ts";
-import type { JobStep, YieldContext } from "./yield_job.ts";
 
 /** Pause before the queue is read again when it answered too slowly: ComfyUI was collecting garbage. */
 const SLOW_RETRY_MS = 500;
@@ -23,9 +24,10 @@ export interface PurgeJob {
   /** `quiet`: not yet 1 s after the last prompt; `asking`: queue reads and `/free` under way; `falling`: sent. */
   readonly phase: "quiet" | "asking" | "falling";
   readonly pids: readonly number[];
-  /** What ComfyUI held when the purge started; null when the driver doesn't say. */
+  /** What ComfyUI held just before `/free` was sent; null when the driver doesn't say. */
   readonly bytesBefore: Bytes | null;
-  readonly isReadable: boolean;
+  /** Why the driver can't be read (any more); null while it can. */
+  readonly blindness: string | null;
   readonly sends: number;
   readonly firstSentMs: MonotonicMs | null;
   readonly lastSentMs: MonotonicMs | null;
@@ -33,232 +35,203 @@ export interface PurgeJob {
   readonly bytesNow: Bytes | null;
   /** The level its bytes have stayed at, and since when. */
   readonly level: { readonly bytes: Bytes; readonly sinceMs: MonotonicMs } | null;
+  /** When something is to be done next, by phase: ask, give up on the answer, ask again or end. */
+  readonly dueMs: MonotonicMs;
   readonly isOverlapped: boolean;
   readonly failure: string | null;
 }
 
-export interface PurgeOrder {
-  readonly generation: Generation;
-  readonly cause: Cause;
-  readonly confirm: boolean;
-  /** When ComfyUI's last prompt ended; null when none was seen. */
-  readonly idleSinceMs: MonotonicMs | null;
-  /** What it was measured to keep after an earlier purge (its CUDA context); null before the first. */
-  readonly contextBytes: Bytes | null;
-}
+export type PurgeOrder = Pick<PurgeJob, "generation" | "cause" | "confirm">;
+
+type PurgeStep = JobStep<PurgeJob, PurgeResult>;
 
 /** Pids counted for ComfyUI, and their bytes. */
-export function comfyHoldings(sample: Sample): { pids: readonly number[]; bytes: Bytes | null } {
+export function comfyHoldings(sample: Sample): { readonly pids: readonly number[]; readonly bytes: Bytes | null } {
   if (!sample.gpu.available) return { pids: [], bytes: null };
   const mine = sample.gpu.breakdown.processes.filter((process) => process.bucket === "comfy");
   return { pids: mine.map((process) => process.pid), bytes: sample.gpu.breakdown.comfyBytes };
 }
 
-export function startPurge(order: PurgeOrder, context: YieldContext): JobStep<PurgeJob, PurgeResult> {
-  const { sample, atMs, policy } = context;
+export function startPurge(order: PurgeOrder, context: JobContext): PurgeStep {
+  const { sample, atMs, policy, comfyIdleSinceMs } = context;
   const { pids, bytes } = comfyHoldings(sample);
+  const isTold = bytes !== null && pids.length > 0;
   const job: PurgeJob = {
     kind: "purge",
-    generation: order.generation,
-    cause: order.cause,
-    confirm: order.confirm,
+    ...order,
     startedMs: atMs,
     phase: "quiet",
     pids,
     bytesBefore: bytes,
-    isReadable: sample.gpu.available && bytes !== null && pids.length > 0,
+    blindness: !sample.gpu.available ? sample.gpu.reason : isTold ? null : "it gives no bytes for its process",
     sends: 0,
     firstSentMs: null,
     lastSentMs: null,
     requestMs: null,
     bytesNow: bytes,
     level: null,
+    dueMs: Math.max(atMs, (comfyIdleSinceMs ?? -Infinity) + policy.purge.quietMs),
     isOverlapped: false,
     failure: null,
   };
-  const immediate = immediateOutcome(job, order, context);
-  if (immediate !== null) return finish(job, immediate, context);
-  const quietAtMs = (order.idleSinceMs ?? -Infinity) + policy.purge.quietMs;
-  if (quietAtMs <= atMs) return send(job, "ComfyUI's queue is empty");
+  const immediate = immediateOutcome(job, context);
+  if (immediate !== null) return end(job, immediate, context);
+  if (job.dueMs <= atMs) return ask(job, "ComfyUI's queue is empty", context);
   const reason = "a /free within a second of a prompt's end gets lost while ComfyUI collects garbage";
-  return { job, effects: [{ kind: "wakeAt", generation: job.generation, atMs: quietAtMs, reason }], result: null };
+  return { job, effects: [wake(job, reason)], result: null };
 }
 
-function immediateOutcome(job: PurgeJob, order: PurgeOrder, { sample, policy }: YieldContext): Outcome | null {
-  if (!sample.comfy.online) return "unreachable";
-  if (sample.comfy.isRemote) return "remote";
-  if (sample.gpu.available && sample.gpu.reading.processes !== null && sample.comfy.server !== null) {
-    if (job.pids.length === 0) return "nothing_loaded";
-    const isBare = order.contextBytes !== null && job.bytesBefore !== null &&
-      job.bytesBefore <= order.contextBytes + policy.purge.slackBytes;
-    if (isBare) return "nothing_loaded";
+function immediateOutcome(job: PurgeJob, context: JobContext): Outcome | null {
+  const { gpu, comfy } = context.sample;
+  if (!comfy.online) return "unreachable";
+  if (comfy.isRemote) return "remote";
+  if (context.isComfyBusy) return "busy";
+  if (!gpu.available || gpu.reading.processes === null || comfy.server === null) return null;
+  if (job.pids.length === 0) return "nothing_loaded";
+  const { comfyContextBytes, policy } = context;
+  const isBare = comfyContextBytes !== null && job.bytesBefore !== null &&
+    job.bytesBefore <= comfyContextBytes + policy.purge.slackBytes;
+  return isBare ? "nothing_loaded" : null;
+}
+
+/** One event for a running purge. Results of other generations change nothing. */
+export function stepPurge(job: PurgeJob, event: ArbiterEvent, context: JobContext): PurgeStep {
+  if (event.type === "freeReplied" && event.generation === job.generation && job.phase === "asking") {
+    return onFree({ ...job, phase: "falling" }, event.reply, context);
   }
-  return null;
+  if (context.isComfyBusy) return giveWay(job, context);
+  const heard = hear(job, event);
+  // Once lost, the driver's word may lie on the far side of a restart: it confirms nothing for this purge any more.
+  const isReading = event.type === "reading" && heard.blindness === null;
+  const step = isReading ? weigh(heard, event.reading, context) : goOn(heard);
+  return step.result === null && context.atMs >= step.job.dueMs ? onDue(step.job, context) : step;
 }
 
-/** One event for a running purge. */
-export function stepPurge(job: PurgeJob, event: ArbiterEvent, context: YieldContext): JobStep<PurgeJob, PurgeResult> {
-  switch (event.type) {
-    case "comfyActivity":
-      if (event.queueRemaining === 0) return goOn(job);
-      // A prompt goes first: what was sent already may strike after it, and the record says so.
-      return finish({ ...job, isOverlapped: job.firstSentMs !== null }, "busy", context);
-    case "barrierLost":
-      return goOn({ ...job, isReadable: false });
-    case "reading":
-      return job.phase === "falling" ? weigh(job, event.reading, context) : goOn(job);
-    case "freeReplied":
-      return event.generation === job.generation ? onFree(job, event.reply, context) : goOn(job);
-    case "woke":
-      return event.generation === job.generation ? onWake(job, context) : goOn(job);
-    default:
-      return goOn(job);
-  }
+function hear(job: PurgeJob, event: ArbiterEvent): PurgeJob {
+  if (event.type === "barrierLost") return { ...job, blindness: event.reason };
+  return event.type === "sampled" && !event.sample.gpu.available ? { ...job, blindness: event.sample.gpu.reason } : job;
 }
 
-function goOn(job: PurgeJob): JobStep<PurgeJob, PurgeResult> {
+function goOn(job: PurgeJob): PurgeStep {
   return { job, effects: [], result: null };
 }
 
-function send(job: PurgeJob, reason: string): JobStep<PurgeJob, PurgeResult> {
+/** A prompt goes first. What was sent already and hasn't struck may strike after it, and the record says so. */
+function giveWay(job: PurgeJob, context: JobContext): PurgeStep {
+  const isOverlapped = job.firstSentMs !== null && !hasFallen(job, context);
+  return end({ ...job, isOverlapped }, "busy", context);
+}
+
+function ask(job: PurgeJob, reason: string, { atMs, policy }: JobContext): PurgeStep {
+  const asking: PurgeJob = { ...job, phase: "asking", dueMs: (job.firstSentMs ?? atMs) + policy.purge.ceilingMs };
   return {
-    job: { ...job, phase: "asking" },
-    effects: [{ kind: "freeComfy", generation: job.generation, reason }],
+    job: asking,
+    effects: [{ kind: "freeComfy", generation: job.generation, reason }, wake(asking, "the answer is overdue then")],
     result: null,
   };
 }
 
-function onFree(job: PurgeJob, reply: FreeReply, context: YieldContext): JobStep<PurgeJob, PurgeResult> {
+function onFree(job: PurgeJob, reply: FreeReply, context: JobContext): PurgeStep {
   switch (reply.kind) {
-    case "occupied":
-      return finish(job, "busy", context);
-    case "slow":
-      return {
-        job: { ...job, phase: job.sends === 0 ? "quiet" : "falling" },
-        effects: [wake(job, context.atMs + SLOW_RETRY_MS, "ComfyUI answered slowly: it may be collecting garbage")],
-        result: null,
-      };
-    case "failed":
-      return finish({ ...job, failure: reply.message }, "unreachable", context);
     case "sent":
       return onSent(job, reply, context);
+    case "occupied":
+      return giveWay(job, context);
+    case "slow": {
+      const phase = job.sends === 0 ? "quiet" : "falling";
+      const later: PurgeJob = { ...job, phase, dueMs: context.atMs + SLOW_RETRY_MS };
+      const reason = "ComfyUI answered slowly: it may be collecting garbage";
+      return { job: later, effects: [wake(later, reason)], result: null };
+    }
+    case "failed": {
+      const failed = { ...job, failure: reply.message };
+      // What was sent before may still strike: a second request that fails ends nothing.
+      return job.sends === 0 ? end(failed, "unreachable", context) : fall(failed, context);
+    }
   }
 }
 
-function onSent(
-  job: PurgeJob,
-  reply: Extract<FreeReply, { kind: "sent" }>,
-  context: YieldContext,
-): JobStep<PurgeJob, PurgeResult> {
+function onSent(job: PurgeJob, reply: Extract<FreeReply, { kind: "sent" }>, context: JobContext): PurgeStep {
   const sent: PurgeJob = {
     ...job,
-    phase: "falling",
     sends: job.sends + 1,
     firstSentMs: job.firstSentMs ?? reply.sentAtMs,
     lastSentMs: reply.sentAtMs,
     requestMs: reply.sentAtMs + reply.requestMs - job.startedMs,
-    level: null,
   };
-  if (!job.confirm || !job.isReadable) return finish(sent, "unconfirmed", context);
-  const { resendAfterMs, ceilingMs } = context.policy.purge;
-  const reason = "nothing may have fallen by then";
+  if (context.isComfyBusy) return giveWay(sent, context);
+  if (!job.confirm || job.blindness !== null) return end(sent, "unconfirmed", context);
+  return fall(sent, context);
+}
+
+/** Waits for the fall: until it is time to send once more, or until the ceiling. */
+function fall(job: PurgeJob, { policy, mayAct }: JobContext): PurgeStep {
+  const ceilingAtMs = (job.firstSentMs ?? job.startedMs) + policy.purge.ceilingMs;
+  const resendAtMs = (job.lastSentMs ?? job.startedMs) + policy.purge.resendAfterMs;
+  const mayResend = mayAct && job.sends < MOST_SENDS && job.failure === null && resendAtMs < ceilingAtMs;
+  const falling: PurgeJob = { ...job, phase: "falling", dueMs: mayResend ? resendAtMs : ceilingAtMs };
   return {
-    job: sent,
-    effects: [
-      ...(sent.sends < MOST_SENDS ? [wake(sent, reply.sentAtMs + resendAfterMs, reason)] : []),
-      wake(sent, (sent.firstSentMs ?? context.atMs) + ceilingMs, "the ceiling"),
-    ],
+    job: falling,
+    effects: [wake(falling, mayResend ? "nothing may have fallen by then" : "the ceiling")],
     result: null,
   };
 }
 
-function onWake(job: PurgeJob, context: YieldContext): JobStep<PurgeJob, PurgeResult> {
-  const { policy, atMs } = context;
+function onDue(job: PurgeJob, context: JobContext): PurgeStep {
+  const { policy, atMs, mayAct } = context;
   if (job.phase === "quiet") {
     const isOverdue = atMs - job.startedMs >= policy.purge.ceilingMs + policy.purge.quietMs;
-    return isOverdue ? finish(job, "timeout", context) : send(job, "ComfyUI has been quiet for long enough");
+    return isOverdue || !mayAct ? end(job, "timeout", context) : ask(job, "ComfyUI has been quiet for long", context);
   }
-  if (job.phase === "asking") return goOn(job);
-  if (!job.isReadable) return finish(job, "unconfirmed", context);
-  if (job.firstSentMs !== null && atMs - job.firstSentMs >= policy.purge.ceilingMs) {
-    return finish(job, hasFallen(job, context) ? "released" : "timeout", context);
+  if (job.sends === 0) return end({ ...job, failure: "it didn't answer in time" }, "unreachable", context);
+  if (job.blindness !== null) return end(job, "unconfirmed", context);
+  const ceilingAtMs = (job.firstSentMs ?? job.startedMs) + policy.purge.ceilingMs;
+  if (!hasFallen(job, context)) {
+    if (atMs >= ceilingAtMs) return end(job, "timeout", context);
+    const mayResend = mayAct && job.sends < MOST_SENDS && job.failure === null;
+    if (mayResend) return ask(job, "nothing has fallen for 5 s: the first /free got lost", context);
   }
-  const isResendDue = job.sends < MOST_SENDS && job.lastSentMs !== null &&
-    atMs - job.lastSentMs >= policy.purge.resendAfterMs && !hasFallen(job, context);
-  return isResendDue ? send(job, "nothing has fallen for 5 s: the first /free got lost") : goOn(job);
+  // Falling, but not yet level: a little beyond the ceiling, no longer.
+  const lastMs = ceilingAtMs + policy.purge.levelMs;
+  if (atMs >= lastMs) return end(job, "timeout", context);
+  const waiting: PurgeJob = { ...job, dueMs: atMs < ceilingAtMs ? ceilingAtMs : lastMs };
+  return { job: waiting, effects: [wake(waiting, "the ceiling")], result: null };
 }
 
-function hasFallen(job: PurgeJob, { policy }: YieldContext): boolean {
-  return job.bytesBefore !== null && job.bytesNow !== null &&
+export function hasFallen(job: PurgeJob, { policy }: JobContext): boolean {
+  return job.sends > 0 && job.bytesBefore !== null && job.bytesNow !== null &&
     job.bytesNow < job.bytesBefore - policy.purge.slackBytes;
 }
 
-/** Fell, and then stayed level (±64 MB for 250 ms). */
-function weigh(job: PurgeJob, reading: BarrierReading, context: YieldContext): JobStep<PurgeJob, PurgeResult> {
+/** Fell, and then stayed level (±64 MB for 250 ms). What fell before `/free` was sent is none of its doing. */
+function weigh(job: PurgeJob, reading: BarrierReading, context: JobContext): PurgeStep {
   const bytes = bytesOfAll(reading, job.pids);
-  if (bytes === null) return finish({ ...job, isReadable: false }, "unconfirmed", context);
+  if (bytes === null) {
+    const blind: PurgeJob = { ...job, blindness: "it gives no bytes for its process" };
+    return job.phase === "falling" ? end(blind, "unconfirmed", context) : goOn(blind);
+  }
+  if (job.sends === 0) {
+    // Once asked, `/free` may be out any moment: the most that was held counts.
+    const before = job.phase === "asking" ? Math.max(bytes, job.bytesBefore ?? 0) : bytes;
+    return goOn({ ...job, bytesBefore: before, bytesNow: bytes });
+  }
   const { slackBytes, levelMs } = context.policy.purge;
   const isLevel = job.level !== null && Math.abs(bytes - job.level.bytes) <= slackBytes;
   const level = isLevel && job.level !== null ? job.level : { bytes, sinceMs: reading.atMs };
   const next: PurgeJob = { ...job, bytesNow: bytes, level };
   if (!hasFallen(next, context) || reading.atMs - level.sinceMs < levelMs) return goOn(next);
-  return finish(next, "released", context);
+  return end(next, "released", context);
 }
 
-function wake(job: PurgeJob, atMs: MonotonicMs, reason: string): ArbiterEffect {
-  return { kind: "wakeAt", generation: job.generation, atMs, reason };
+function wake(job: PurgeJob, reason: string): ArbiterEffect {
+  return { kind: "wakeAt", generation: job.generation, atMs: job.dueMs, reason };
 }
 
-function finish(job: PurgeJob, outcome: Outcome, context: YieldContext): JobStep<PurgeJob, PurgeResult> {
-  const isMeasured = job.isReadable && job.bytesBefore !== null && job.bytesNow !== null;
-  const freedBytes = outcome === "nothing_loaded"
-    ? 0
-    : isMeasured && job.firstSentMs !== null
-    ? Math.max(0, (job.bytesBefore ?? 0) - (job.bytesNow ?? 0))
-    : null;
-  const result: PurgeResult = {
-    outcome,
-    cause: job.cause,
-    requestMs: job.requestMs,
-    confirmMs: outcome === "released" ? context.atMs - job.startedMs : null,
-    freedBytes,
-    remainingBytes: isMeasured ? job.bytesNow : null,
-    confirmedBy: outcome === "released" ? "NVML: ComfyUI's bytes fell and stayed level for 250 ms" : null,
-    overlapped: job.isOverlapped,
-    message: messageFor(job, outcome, { freedBytes, context }),
-  };
-  return { job, effects: [], result };
-}
-
-function messageFor(
-  job: PurgeJob,
-  outcome: Outcome,
-  { freedBytes, context }: { readonly freedBytes: Bytes | null; readonly context: YieldContext },
-): string {
-  const { comfy, gpu } = context.sample;
-  switch (outcome) {
-    case "nothing_loaded":
-      return "ComfyUI holds no model";
-    case "unreachable":
-      return `ComfyUI at ${comfy.url} doesn't answer: ${job.failure ?? comfy.reason ?? "unknown"}`;
-    case "remote":
-      return `ComfyUI at ${comfy.url} runs on another host: purging there frees nothing on this card`;
-    case "unconfirmed":
-      return job.confirm
-        ? `ComfyUI was asked to free its memory, but the driver can't confirm it: ${
-          gpu.available ? "it gives no bytes for its process" : gpu.reason
-        }`
-        : "ComfyUI was asked to free its memory; not waited for, since confirm=false";
-    case "released":
-      return `The driver has ${toGib(freedBytes ?? 0)} GB back; ComfyUI keeps ${toGib(job.bytesNow ?? 0)} GB`;
-    case "busy":
-      return job.isOverlapped
-        ? "A prompt arrived after /free was sent: it may strike right after that prompt"
-        : "ComfyUI has work: it is never purged meanwhile";
-    case "fault":
-    case "timeout":
-      return job.sends === 0
-        ? "ComfyUI never answered promptly enough to be asked"
-        : `Nothing fell within the ceiling after ${job.sends} requests: models held by custom nodes outlive /free`;
-  }
+/** Ends it. A `/free` that is still being prepared is called off. */
+function end(job: PurgeJob, outcome: Outcome, context: JobContext): PurgeStep {
+  const reason = "the purge has ended";
+  const effects: ArbiterEffect[] = job.phase === "asking"
+    ? [{ kind: "abort", generation: job.generation, reason }]
+    : [];
+  return { job, effects, result: concludePurge(job, { outcome, context }) };
 }

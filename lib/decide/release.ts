@@ -7,6 +7,7 @@
  */
 import type { GpuProcess } from "../model/sample.ts";
 import type { Bytes } from "../model/units.ts";
+import type { Residual } from "./residual.ts";
 
 /** The part of a reading the predicate looks at. */
 export interface MemoryView {
@@ -16,13 +17,6 @@ export interface MemoryView {
 
 /** Readings in a row that must agree. */
 export const READINGS_IN_A_ROW = 2;
-
-/** What no process accounts for. A process without bytes stays in it. Not below 0. */
-export function residualOf(view: MemoryView): Bytes {
-  let held = 0;
-  for (const process of view.processes) held += process.usedBytes ?? 0;
-  return Math.max(0, view.usedBytes - held);
-}
 
 /** Bytes of one process; 0 when it isn't on the card; null when it is and the driver doesn't say. */
 export function bytesOf(view: MemoryView, pid: number): Bytes | null {
@@ -47,19 +41,25 @@ export function bytesOfAll(view: MemoryView, pids: readonly number[]): Bytes | n
  */
 export function isReleased(
   view: MemoryView,
-  { targets, residualBytes, slackBytes }: {
+  { targets, residual, slackBytes }: {
     readonly targets: readonly number[];
-    readonly residualBytes: Bytes;
+    readonly residual: Residual;
     readonly slackBytes: Bytes;
   },
 ): boolean {
   let others = 0;
-  for (const process of view.processes) {
-    if (targets.includes(process.pid)) {
-      if (process.usedBytes !== 0) return false;
-    } else {
-      others += process.usedBytes ?? 0;
+  for (const { pid, usedBytes } of view.processes) {
+    if (targets.includes(pid)) {
+      if (usedBytes !== 0) return false;
+      // What had no bytes when the residual was taken is part of it, whatever the driver says of it now.
+    } else if (!residual.blindPids.includes(pid)) {
+      others += usedBytes ?? 0;
     }
   }
-  return view.usedBytes - others <= residualBytes + slackBytes;
+  return view.usedBytes - others <= residual.bytes + slackBytes;
+}
+
+/** True once a process whose bytes were never known has left: it took an unknown part of the residual with it. */
+export function isResidualVoid(view: MemoryView, residual: Residual): boolean {
+  return residual.blindPids.some((pid) => !view.processes.some((process) => process.pid === pid));
 }

@@ -2,10 +2,9 @@
 import type { Cause, PurgeResult, RequestVramResult } from "../model/arbitration.ts";
 import type { ArbiterEvent, Generation } from "../model/events.ts";
 import { type Bytes, type MonotonicMs, toGib } from "../model/units.ts";
+import type { JobContext, JobStep } from "./job.ts";
 import { describeHolders, fits, freeOf, holdersOf } from "./need.ts";
 import { type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
-import type { SwitchContext } from "./switch_job.ts";
-import type { JobStep } from "./yield_job.ts";
 
 export interface RequestVramJob {
   readonly kind: "requestVram";
@@ -22,7 +21,7 @@ type RequestVramStep = JobStep<RequestVramJob, RequestVramResult>;
 
 export function startRequestVram(
   order: Pick<RequestVramJob, "generation" | "cause" | "neededBytes">,
-  context: SwitchContext,
+  context: JobContext,
 ): RequestVramStep {
   const freeBytes = freeOf(context.sample.gpu);
   const job: RequestVramJob = {
@@ -39,17 +38,11 @@ export function startRequestVram(
   if (context.isComfyBusy) {
     return conclude(job, null, { context, why: "ComfyUI is executing and is never purged meanwhile" });
   }
-  const inner = startPurge({
-    generation: order.generation,
-    cause: order.cause,
-    confirm: true,
-    idleSinceMs: context.comfyIdleSinceMs,
-    contextBytes: context.contextBytes,
-  }, context);
+  const inner = startPurge({ generation: order.generation, cause: order.cause, confirm: true }, context);
   return forward({ ...job, purge: inner.job }, inner, context);
 }
 
-export function stepRequestVram(job: RequestVramJob, event: ArbiterEvent, context: SwitchContext): RequestVramStep {
+export function stepRequestVram(job: RequestVramJob, event: ArbiterEvent, context: JobContext): RequestVramStep {
   if (job.purge === null) return { job, effects: [], result: null };
   const inner = stepPurge(job.purge, event, context);
   const freeBytes = event.type === "reading" ? event.reading.freeBytes : job.freeBytes;
@@ -59,7 +52,7 @@ export function stepRequestVram(job: RequestVramJob, event: ArbiterEvent, contex
 function forward(
   job: RequestVramJob,
   inner: JobStep<PurgeJob, PurgeResult>,
-  context: SwitchContext,
+  context: JobContext,
 ): RequestVramStep {
   if (inner.result === null) return { job, effects: inner.effects, result: null };
   return conclude(job, inner.result, { context, why: inner.result.message });
@@ -68,7 +61,7 @@ function forward(
 function conclude(
   job: RequestVramJob,
   purge: PurgeResult | null,
-  { context, why }: { readonly context: SwitchContext; readonly why: string },
+  { context, why }: { readonly context: JobContext; readonly why: string },
 ): RequestVramStep {
   const isFit = job.freeBytes === null ? null : job.freeBytes >= job.neededBytes;
   const holders = holdersOf(context.sample.gpu).filter((share) =>

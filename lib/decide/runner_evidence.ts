@@ -47,7 +47,8 @@ export function observe(
 
 function withProbe(evidence: RunnerEvidence, probe: RunnerProbe, atMs: MonotonicMs): RunnerEvidence {
   const spanMs = evidence.cpuAtMs === null ? 0 : atMs - evidence.cpuAtMs;
-  if (probe.cpuSeconds === null) return { ...evidence, activity: probe.activity };
+  // Gone or unreadable: what it did before says nothing any more.
+  if (probe.cpuSeconds === null) return { ...evidence, activity: probe.activity, cpuSeconds: null, cores: null };
   if (evidence.cpuSeconds !== null && spanMs < LEAST_SPAN_MS) return { ...evidence, activity: probe.activity };
   return {
     ...evidence,

@@ -1,13 +1,12 @@
 /** What a switch does next (OPERATIONS.md, switch-model): fits → load; else evict the others; else reclaim ComfyUI. */
 import type { Refusal } from "../model/arbitration.ts";
 import { didYouMean } from "../model/did_you_mean.ts";
-import type { Policy } from "../model/policy.ts";
 import type { Sample } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
-import type { Footprints } from "./footprint.ts";
+import type { JobContext } from "./job.ts";
 import { describeHolders, fits, holdersOf, needOf } from "./need.ts";
 import { comfyHoldings } from "./purge_job.ts";
-import { canonical } from "./yield_targets.ts";
+import { findTargets, isRowTaken, isSameModel } from "./yield_targets.ts";
 
 export type NextMove =
   | { readonly kind: "load"; readonly reason: string }
@@ -15,19 +14,17 @@ export type NextMove =
   | { readonly kind: "purge"; readonly reason: string }
   | { readonly kind: "refuse"; readonly refusal: Refusal };
 
-export interface SwitchFacts {
+export interface SwitchFacts
+  extends Pick<JobContext, "sample" | "policy" | "footprints" | "keep" | "isComfyBusy" | "comfyContextBytes"> {
   readonly model: string;
-  readonly sample: Sample;
-  readonly policy: Policy;
-  readonly footprints: Footprints;
   /** Free now, by the newest reading. */
   readonly freeBytes: Bytes | null;
-  readonly isComfyBusy: boolean;
-  /** What ComfyUI keeps after a purge; null before the first. */
-  readonly contextBytes: Bytes | null;
   readonly hasYielded: boolean;
   readonly hasPurged: boolean;
-  readonly keep: readonly string[];
+  /** Ollama refused the load for want of memory: what it was said to need doesn't count any more. */
+  readonly isRetry: boolean;
+  /** Something was asked back since that refusal. */
+  readonly isReclaimed: boolean;
 }
 
 export function refusal(
@@ -47,7 +44,12 @@ export function refuseEarly(model: string, sample: Sample): Refusal | null {
     });
   }
   const names = ollama.installed.map((entry) => entry.name);
-  if (names.length === 0 || names.some((name) => canonical(name) === canonical(model))) return null;
+  if (names.length === 0 || names.some((name) => isSameModel(name, model))) return null;
+  return refuseUnknown(model, sample);
+}
+
+export function refuseUnknown(model: string, { ollama }: Sample): Refusal {
+  const names = ollama.installed.map((entry) => entry.name);
   const meant = didYouMean(model, names);
   return refusal("not_found", `Ollama has no model '${model}'`, {
     hint: meant === null ? "`hyperswap models` lists what is installed" : `Did you mean '${meant}'?`,
@@ -55,14 +57,21 @@ export function refuseEarly(model: string, sample: Sample): Refusal | null {
   });
 }
 
+/** ComfyUI got work while a switch was under way: it goes first. */
+export function refusePreempted(): Refusal {
+  return refusal("busy", "ComfyUI began to execute meanwhile and goes first: the load was called off", {
+    hint: "Try again when ComfyUI's queue is empty",
+  });
+}
+
 /** The next move, decided afresh after each step. */
 export function nextMove(facts: SwitchFacts): NextMove {
   const { sample, policy } = facts;
-  const isResident = sample.ollama.resident.some((row) => canonical(row.name) === canonical(facts.model));
-  if (isResident && !facts.hasYielded) return { kind: "load", reason: "it is resident already" };
-  const need = needOf(facts.model, policy, facts.footprints);
+  const isResident = sample.ollama.resident.some((row) => isSameModel(row.name, facts.model));
+  if (isResident && !facts.hasYielded && !facts.isRetry) return { kind: "load", reason: "it is resident already" };
+  const need = facts.isRetry ? null : needOf(facts.model, policy, facts.footprints);
   if (fits(need, facts.freeBytes, policy)) return { kind: "load", reason: "it fits beside what is there" };
-  if (facts.isComfyBusy && !couldFit(need, facts)) return { kind: "refuse", refusal: comfyBusy(need, facts) };
+  if (facts.isComfyBusy && !couldFit(need, facts)) return { kind: "refuse", refusal: comfyBusy(facts) };
   if (!facts.hasYielded && hasOthers(facts)) {
     return {
       kind: "yield",
@@ -72,8 +81,9 @@ export function nextMove(facts: SwitchFacts): NextMove {
   if (!facts.isComfyBusy && !facts.hasPurged && canPurge(facts)) {
     return { kind: "purge", reason: "it still may not fit, and ComfyUI is idle" };
   }
-  if (need !== null && facts.freeBytes !== null && need > facts.freeBytes) {
-    return { kind: "refuse", refusal: cantFit(need, facts) };
+  const isKnownTooBig = need !== null && facts.freeBytes !== null && need > facts.freeBytes;
+  if (isKnownTooBig || facts.isRetry && !facts.isReclaimed) {
+    return { kind: "refuse", refusal: cantFit(facts) };
   }
   return { kind: "load", reason: "everything that could be given back has been" };
 }
@@ -86,21 +96,23 @@ function couldFit(need: Bytes | null, facts: SwitchFacts): boolean {
     fits(need, facts.freeBytes + ollamaBytes, facts.policy);
 }
 
-function hasOthers(facts: SwitchFacts): boolean {
-  const stays = [...facts.keep, facts.model].map(canonical);
-  const { resident, runners } = facts.sample.ollama;
-  return resident.some((row) => !stays.includes(canonical(row.name))) || runners.length > resident.length;
+function hasOthers({ keep, model, sample }: SwitchFacts): boolean {
+  const { ollama } = sample;
+  const scope = { models: null, keep: [...keep, model] };
+  return ollama.resident.some((row) => isRowTaken(row, scope, ollama)) ||
+    findTargets([], { runners: ollama.runners, resident: ollama.resident, names: ollama, scope }).length > 0;
 }
 
 function canPurge(facts: SwitchFacts): boolean {
   const { comfy } = facts.sample;
   if (!comfy.online || comfy.isRemote) return false;
   const { pids, bytes } = comfyHoldings(facts.sample);
-  const context = facts.contextBytes ?? 0;
+  const context = facts.comfyContextBytes ?? 0;
   return pids.length > 0 && (bytes === null || bytes > context + facts.policy.purge.slackBytes);
 }
 
-function comfyBusy(need: Bytes | null, facts: SwitchFacts): Refusal {
+function comfyBusy(facts: SwitchFacts): Refusal {
+  const need = needOf(facts.model, facts.policy, facts.footprints);
   const size = need === null ? "what it needs is not known yet" : `it needs ${toGib(need)} GB`;
   return refusal("busy", `ComfyUI is executing and '${facts.model}' doesn't fit beside it: ${size}`, {
     hint: "Try again when ComfyUI's queue is empty, or tell what it needs under [needs] in the configuration",
@@ -109,7 +121,10 @@ function comfyBusy(need: Bytes | null, facts: SwitchFacts): Refusal {
 }
 
 /** "Can't fit", with who holds the rest. */
-export function cantFit(need: Bytes | null, facts: Pick<SwitchFacts, "sample" | "freeBytes" | "model">): Refusal {
+export function cantFit(
+  facts: Pick<SwitchFacts, "sample" | "policy" | "footprints" | "freeBytes" | "model">,
+): Refusal {
+  const need = needOf(facts.model, facts.policy, facts.footprints);
   const holders = holdersOf(facts.sample.gpu);
   const size = need === null
     ? ""

@@ -1,12 +1,16 @@
 /** What makes the arbiter act by itself: ComfyUI gets work, or has had none for a while (SPEC 2.2, 2.3). */
-import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
+import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
+import type { Sample } from "../model/sample.ts";
 import { GIB } from "../model/units.ts";
-import type { ArbiterStep } from "./arbiter.ts";
-import type { ArbiterState, Waiting } from "./arbiter_state.ts";
-import { refusal } from "./switch_plan.ts";
+import type { ArbiterState, ArbiterStep, Waiting } from "./arbiter_state.ts";
+import { remember } from "./footprint.ts";
+import { movedSwitch, moveHolder } from "./lane.ts";
+import { recordKey } from "./lane_results.ts";
+import { marginFields, watchMarginOf } from "./margin.ts";
 import { COMFY_KEY, fits, freeOf, needOf } from "./need.ts";
 import { comfyHoldings } from "./purge_job.ts";
-import { isInScope } from "./yield_targets.ts";
+import { preemptSwitch } from "./switch_job.ts";
+import { canonical, findTargets, isRowTaken } from "./yield_targets.ts";
 
 /** What ComfyUI may hold before its context was ever measured without being worth a purge: a context is ~0.8 GiB. */
 const UNMEASURED_CONTEXT_BYTES = GIB;
@@ -17,8 +21,10 @@ export function yieldForComfy(state: ArbiterState, event: ArbiterEvent): Arbiter
   if (count === null || count === state.comfy.queueRemaining) return { state, effects: [] };
   const hadWork = (state.comfy.queueRemaining ?? 0) > 0;
   const heard: ArbiterState = { ...state, comfy: { ...state.comfy, queueRemaining: count } };
-  if (hadWork || count === 0 || heard.sample === null) return { state: heard, effects: [] };
-  return decideYield(heard, event);
+  if (count === 0) return { state: hadWork ? endStretch(heard) : heard, effects: [] };
+  if (hadWork || heard.sample === null) return { state: heard, effects: [] };
+  const begun: ArbiterState = { ...heard, comfy: { ...heard.comfy, peakBytes: null, isCramped: false } };
+  return decideYield(begun, heard.sample, event);
 }
 
 function countOf(event: ArbiterEvent): number | null {
@@ -26,22 +32,43 @@ function countOf(event: ArbiterEvent): number | null {
   return event.type === "sampled" && event.sample.comfy.online ? event.sample.comfy.queueRemaining : null;
 }
 
-function decideYield(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
-  const sample = state.sample;
-  if (sample === null || sample.comfy.isRemote || sample.ollama.isRemote) return { state, effects: [] };
-  const leaving = sample.ollama.resident.filter((row) => isInScope(row.name, { models: null, keep: state.keep }));
-  const isLoading = sample.ollama.runners.length > sample.ollama.resident.length;
-  const isLoadOfOurs = state.holder?.job.kind === "switch";
-  if (leaving.length === 0 && !isLoading && !isLoadOfOurs) return { state, effects: [] };
-  const models = leaving.map((row) => row.name);
+/** Its work is done: a yield that still waits is pointless, and what it took is its footprint. */
+function endStretch(state: ArbiterState): ArbiterState {
+  const { comfy, margin } = state;
+  const dropped = state.waiting.filter((entry) => entry.kind === "auto" && entry.job === "yield");
+  const isDropped = dropped.some((entry) =>
+    entry.kind === "auto" && recordKey(entry.generation, "yield") === margin?.key
+  );
+  const isLearned = comfy.peakBytes !== null && !comfy.isCramped;
+  return {
+    ...state,
+    waiting: state.waiting.filter((entry) => !dropped.includes(entry)),
+    margin: isDropped ? null : margin,
+    footprints: isLearned ? remember(state.footprints, COMFY_KEY, comfy.peakBytes) : state.footprints,
+    comfy: { ...comfy, peakBytes: null },
+  };
+}
+
+function decideYield(state: ArbiterState, sample: Sample, event: ArbiterEvent): ArbiterStep {
+  const { gpu, ollama } = sample;
+  if (sample.comfy.isRemote || ollama.isRemote) return { state, effects: [] };
+  const scope = { models: null, keep: state.keep };
+  const { resident, runners } = ollama;
+  const models = resident.filter((row) => isRowTaken(row, scope, ollama)).map((row) => row.name);
+  const targets = findTargets([], { runners, resident, names: ollama, scope });
+  const isLoading = state.holder?.job.kind === "switch" || targets.some((target) => !target.isListed);
+  const isAnyoneThere = models.length > 0 || isLoading;
+  if (!isAnyoneThere) {
+    // What began to load since the last sample is found only by looking, and looking is all that is done if nothing did.
+    const mayLook = state.mode === "auto" && ollama.online && (gpu.available || state.policy.proceedUnconfirmed);
+    return mayLook ? enqueueYield(state, sample, event) : { state, effects: [] };
+  }
   const need = needOf(COMFY_KEY, state.policy, state.footprints);
   const held = comfyHoldings(sample).bytes ?? 0;
-  if (need !== null && fits(Math.max(0, need - held), freeOf(sample.gpu), state.policy)) {
-    return note(state, event, {
-      decision: "both_stay",
-      models,
-      message: "ComfyUI's measured need fits beside Ollama: nobody is evicted",
-    });
+  // What is loading will take more than it has taken so far: nothing can be said to fit beside it.
+  if (!isLoading && need !== null && fits(Math.max(0, need - held), freeOf(gpu), state.policy)) {
+    const message = "ComfyUI's need fits beside Ollama: nobody is evicted";
+    return note(state, event, { decision: "both_stay", models, message });
   }
   if (state.mode !== "auto") {
     const message = state.mode === "observe"
@@ -49,57 +76,76 @@ function decideYield(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
       : "ComfyUI has work; arbitration is paused";
     return note(state, event, { decision: state.mode, models, message });
   }
-  if (!sample.gpu.available && !state.policy.proceedUnconfirmed) {
+  if (!gpu.available && !state.policy.proceedUnconfirmed) {
     const message = "ComfyUI has work, but the driver can't confirm a release and the configuration says to hold then";
     return note(state, event, { decision: "held_back", models, message });
   }
-  return enqueueYield(state, event);
+  return enqueueYield(state, sample, event);
 }
 
-/** The automatic yield goes to the front; a load of ours that runs is hung up on, since it wants the same memory. */
-function enqueueYield(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
-  const entry: Waiting = { kind: "auto", job: "yield", cause: { kind: "comfy_enqueued" }, sinceMs: event.atMs };
-  // The entry at the front gets the next generation: the lane hands them out in order.
-  const key = `job-${state.nextGeneration}-yield`;
-  const sample = state.sample;
-  const { pids, bytes } = sample === null ? { pids: [], bytes: null } : comfyHoldings(sample);
-  const server = sample?.comfy.server ?? null;
-  const winners = server === null || pids.includes(server.pid) ? pids : [...pids, server.pid];
-  const margin = winners.length === 0 || state.margin !== null ? state.margin : {
-    key,
-    pids: winners,
-    bytesBefore: bytes,
-    startedMs: event.atMs,
-    confirmedMs: null,
-    isConcluded: false,
-    grewMs: null,
+/** The automatic yield goes to the front; one that is waiting or under way already serves this prompt, too. */
+function enqueueYield(state: ArbiterState, sample: Sample, event: ArbiterEvent): ArbiterStep {
+  if (state.waiting.some((entry) => entry.kind === "auto" && entry.job === "yield")) return { state, effects: [] };
+  const running = servingYield(state);
+  const generation = running ?? state.nextGeneration;
+  const key = recordKey(generation, "yield");
+  if (state.margin?.key === key) return { state, effects: [] };
+  const watching = beginMargin(state, sample, { key, atMs: event.atMs });
+  if (running !== null) return watching;
+  const cause = { kind: "comfy_enqueued" as const };
+  const entry: Waiting = { kind: "auto", job: "yield", cause, sinceMs: event.atMs, generation };
+  const queued: ArbiterState = {
+    ...watching.state,
+    waiting: [entry, ...state.waiting],
+    nextGeneration: state.nextGeneration + GENERATIONS_PER_JOB,
   };
-  const queued: ArbiterState = { ...state, margin, waiting: [entry, ...state.waiting] };
-  return preemptLoad(queued);
+  // A load of ours wants the same memory.
+  const preempted = queued.holder?.job.kind === "switch"
+    ? moveHolder(
+      queued,
+      event.atMs,
+      (job, context) =>
+        job.kind === "switch" ? movedSwitch(preemptSwitch(job, context)) : { job, effects: [], ended: null },
+    )
+    : { state: queued, effects: [] };
+  return { state: preempted.state, effects: [...watching.effects, ...preempted.effects] };
 }
 
-function preemptLoad(state: ArbiterState): ArbiterStep {
-  const { holder } = state;
-  if (holder?.job.kind !== "switch" || (holder.job.step.name !== "load" && holder.job.step.name !== "wait")) {
-    return { state, effects: [] };
-  }
-  const why = refusal("busy", "ComfyUI began to execute while the model was loading: the load was hung up on", {
-    hint: "Try again when ComfyUI's queue is empty",
-  });
-  const reason = "ComfyUI has work, and this load wants the same memory";
-  const effects: ArbiterEffect[] = [{ kind: "abort", generation: holder.job.generation, reason }];
-  for (const requestId of holder.requestIds) {
-    effects.push({ kind: "resolve", requestId, reply: { kind: "refused", refusal: why }, reason });
-  }
-  return { state: { ...state, holder: null }, effects };
+/** The generation of a yield under way that takes all that an automatic one would; null without one. */
+function servingYield({ holder, keep }: ArbiterState): number | null {
+  if (holder?.job.kind !== "yield") return null;
+  const { scope, confirm, generation } = holder.job;
+  const kept = keep.map(canonical);
+  const isSame = confirm && scope.models === null && scope.keep.every((name) => kept.includes(canonical(name)));
+  return isSame ? generation : null;
 }
 
-function note(
+/** Watches the winner's first allocation from now on. An older hand-off that is still watched ends without a margin. */
+function beginMargin(
   state: ArbiterState,
-  event: ArbiterEvent,
-  fields: { readonly decision: string; readonly models: readonly string[]; readonly message: string },
+  sample: Sample,
+  { key, atMs }: { readonly key: string; readonly atMs: number },
 ): ArbiterStep {
-  const item = { kind: "arbitration" as const, fields: { ...fields, cause: "comfy_enqueued" } };
+  const { pids, bytes } = comfyHoldings(sample);
+  const server = sample.comfy.server;
+  const winners = server === null || pids.includes(server.pid) ? pids : [...pids, server.pid];
+  const reason = "another hand-off began before ComfyUI took memory";
+  const effects: ArbiterEffect[] = state.margin === null
+    ? []
+    : [{ kind: "amend", key: state.margin.key, fields: marginFields({ marginMs: null, reason }), reason }];
+  const margin = watchMarginOf(key, { pids: winners, bytes, atMs });
+  return { state: { ...state, margin }, effects };
+}
+
+interface Note {
+  readonly decision: string;
+  readonly models: readonly string[];
+  readonly message: string;
+  readonly cause?: "comfy_enqueued" | "comfy_idle";
+}
+
+function note(state: ArbiterState, event: ArbiterEvent, { cause = "comfy_enqueued", ...fields }: Note): ArbiterStep {
+  const item = { kind: "arbitration" as const, fields: { ...fields, cause } };
   return { state, effects: [{ kind: "record", key: `note-${event.atMs}`, item, reason: fields.message }] };
 }
 
@@ -115,16 +161,19 @@ export function idlePurge(state: ArbiterState, event: ArbiterEvent): ArbiterStep
   }
   const { bytes } = comfyHoldings(sample);
   const floor = (comfy.context?.bytes ?? UNMEASURED_CONTEXT_BYTES) + policy.purge.slackBytes;
-  if (bytes === null || bytes <= floor) return { state, effects: [] };
+  if (bytes === null || bytes <= floor || state.mode === "paused") return { state, effects: [] };
   const tried: ArbiterState = { ...state, comfy: { ...comfy, purgeTriedForMs: comfy.idleSinceMs } };
   if (state.mode === "observe") {
-    return note(tried, event, {
-      decision: "observe",
-      models: [],
-      message: "ComfyUI is idle and would be purged (mode observe)",
-    });
+    const message = "ComfyUI is idle and would be purged (mode observe)";
+    return note(tried, event, { decision: "observe", models: [], message, cause: "comfy_idle" });
   }
-  if (state.mode === "paused") return { state, effects: [] };
-  const entry: Waiting = { kind: "auto", job: "purge", cause: { kind: "comfy_idle" }, sinceMs: event.atMs };
-  return { state: { ...tried, waiting: [entry] }, effects: [] };
+  const entry: Waiting = {
+    kind: "auto",
+    job: "purge",
+    cause: { kind: "comfy_idle" },
+    sinceMs: event.atMs,
+    generation: state.nextGeneration,
+  };
+  const nextGeneration = state.nextGeneration + GENERATIONS_PER_JOB;
+  return { state: { ...tried, waiting: [entry], nextGeneration }, effects: [] };
 }

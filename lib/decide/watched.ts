@@ -1,15 +1,14 @@
 /** The detached watcher: runners that held on when their yield ended, until they are seen to have let go. */
 import type { YieldResult } from "../model/arbitration.ts";
-import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
+import { type ArbiterEffect, type ArbiterEvent, NO_JOB } from "../model/events.ts";
 import type { Sample } from "../model/sample.ts";
 import { isSameProcess } from "../model/tenants.ts";
 import { round } from "../model/units.ts";
-import type { ArbiterStep } from "./arbiter.ts";
-import type { ArbiterState, LaneJob, Watched } from "./arbiter_state.ts";
-import { rowOf, type Target } from "./yield_targets.ts";
+import type { ArbiterState, ArbiterStep, LaneJob, Watched } from "./arbiter_state.ts";
+import { isRowTaken, matchRows, type Target } from "./yield_targets.ts";
 
-/** Generation of requests that belong to no job. */
-const NO_JOB = 0;
+/** Runners watched at once; a box has a handful. */
+const MOST_WATCHED = 32;
 
 /** The runners to go on watching after a yield that left some behind. */
 export function watchHeld(
@@ -21,13 +20,14 @@ export function watchHeld(
   return result.held.flatMap((held) => {
     const target = targets.find((entry) => entry.runner.pid === held.pid);
     if (target === undefined) return [];
-    const { pid, startTime } = target.runner;
+    const { pid, startTime, isOrphan } = target.runner;
     return [{
       process: { pid, startTime },
       model: target.model,
       key,
       sinceMs: atMs,
-      needsUnload: target.model === null,
+      needsUnload: !target.isListed && !isOrphan,
+      isAutomatic: result.cause.kind !== "operation",
     }];
   });
 }
@@ -37,28 +37,30 @@ function targetsIn(job: LaneJob): readonly Target[] {
   return job.kind === "switch" && job.step.name === "yield" ? job.step.job.targets : [];
 }
 
+/** One entry a process: the newest yield that it outlived is the one that hears of its end. */
+export function mergeWatched(watched: readonly Watched[], fresh: readonly Watched[]): readonly Watched[] {
+  const others = watched.filter((entry) => !fresh.some((other) => isSameProcess(entry.process, other.process)));
+  return [...others, ...fresh].slice(-MOST_WATCHED);
+}
+
 /** On each sample: who has let go since, and who can be asked now that it is listed. */
 export function releaseWatched(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
   if (event.type !== "sampled" || state.watched.length === 0) return { state, effects: [] };
   const effects: ArbiterEffect[] = [];
   const watched: Watched[] = [];
   for (const entry of state.watched) {
+    const { pid } = entry.process;
     if (hasLetGo(entry, event.sample)) {
-      const fields = { released_later_ms: round(event.atMs - entry.sinceMs), released_later_pid: entry.process.pid };
-      effects.push({
-        kind: "amend",
-        key: entry.key,
-        fields,
-        reason: `pid ${entry.process.pid} has let go of its memory`,
-      });
+      const fields = { released_later_ms: round(event.atMs - entry.sinceMs), released_later_pid: pid };
+      effects.push({ kind: "amend", key: entry.key, fields, reason: `pid ${pid} has let go of its memory` });
       continue;
     }
     const row = entry.needsUnload ? listedRow(entry, event.sample) : null;
-    if (row !== null) {
-      const reason = `${row} was loading when it was asked to go, and is listed now`;
-      effects.push({ kind: "unload", generation: NO_JOB, model: row, reason });
+    if (row !== null && isStillWanted(state, entry, row)) {
+      const reason = `${row.name} was loading when it was asked to go, and is listed now`;
+      effects.push({ kind: "unload", generation: NO_JOB, model: row.name, reason });
     }
-    watched.push(row === null ? entry : { ...entry, model: row, needsUnload: false });
+    watched.push(row === null ? entry : { ...entry, model: row.name, needsUnload: false });
   }
   return { state: { ...state, watched }, effects };
 }
@@ -70,8 +72,17 @@ function hasLetGo(entry: Watched, sample: Sample): boolean {
   return !isRunning && (row === undefined || row.usedBytes === 0);
 }
 
-function listedRow(entry: Watched, sample: Sample): string | null {
-  const runner = sample.ollama.runners.find((candidate) => isSameProcess(candidate, entry.process));
-  if (runner === undefined) return null;
-  return rowOf(runner, sample.ollama.resident, sample.ollama.blobsByDigest)?.name ?? null;
+type Row = Sample["ollama"]["resident"][number];
+
+function listedRow(entry: Watched, { ollama }: Sample): Row | null {
+  const runner = ollama.runners.find((candidate) => isSameProcess(candidate, entry.process));
+  return runner === undefined ? null : matchRows(ollama.runners, ollama.resident, ollama).get(runner.pid) ?? null;
+}
+
+/** What nobody asked for is done only in mode auto, for a ComfyUI that still has work, and not to what is kept. */
+function isStillWanted(state: ArbiterState, entry: Watched, row: Row): boolean {
+  if (!entry.isAutomatic) return true;
+  const { mode, comfy, keep, sample } = state;
+  return mode === "auto" && (comfy.queueRemaining ?? 0) > 0 && sample !== null &&
+    isRowTaken(row, { models: null, keep }, sample.ollama);
 }

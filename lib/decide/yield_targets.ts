@@ -3,26 +3,28 @@
  * process is exact (manifest → weight blob → the child whose `--model` ends in it); a runner without a row is still
  * loading; a row without a runner is a ghost (the runner crashed, Ollama hasn't noticed).
  */
-import type { Breakdown } from "../model/sample.ts";
 import type { OllamaState, ResidentModel, Runner } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
 
 export interface Target {
   readonly runner: Runner;
-  /** The row it belongs to; null while it is loading or unknown to Ollama. */
+  /** The row's name, else what its weight blob is installed as; null when neither tells. */
   readonly model: string | null;
-  /** What the driver said it held when the yield started; null when it didn't say. */
+  /** True once `/api/ps` has listed it: only then does an unload do anything. */
+  readonly isListed: boolean;
+  /** `/api/ps` says that it holds VRAM. No proof of it, but a reason to expect its process on the card. */
+  readonly claimsVram: boolean;
+  /** What the driver first said it held; null until it says anything. */
   readonly bytesBefore: Bytes | null;
-  /** True when it surely holds VRAM, yet the driver lists no bytes for it: nothing can be confirmed then. */
-  readonly isUnmeasured: boolean;
 }
 
 export interface ModelUnload {
   readonly model: string;
-  readonly digest: string;
+  readonly claimsVram: boolean;
   readonly sentMs: MonotonicMs | null;
   readonly repliedMs: MonotonicMs | null;
   readonly error: string | null;
+  readonly attempts: number;
 }
 
 /** Which models a yield takes: all but the kept ones, or those named. Names are compared without regard to case. */
@@ -31,11 +33,8 @@ export interface Scope {
   readonly keep: readonly string[];
 }
 
-export function isInScope(name: string, scope: Scope): boolean {
-  const same = (other: string) => canonical(other) === canonical(name);
-  if (scope.models !== null) return scope.models.some(same);
-  return !scope.keep.some(same);
-}
+/** Installed models and their blobs: what tells names apart. */
+export type Names = Pick<OllamaState, "installed" | "blobsByDigest">;
 
 /** The form in which names are compared: lower case, with a tag, without the default host and namespace. */
 export function canonical(name: string): string {
@@ -43,65 +42,115 @@ export function canonical(name: string): string {
   return lower.lastIndexOf(":") > lower.lastIndexOf("/") ? lower : `${lower}:latest`;
 }
 
-/** The row a runner belongs to, or null. */
-export function rowOf(
-  runner: Runner,
-  resident: readonly ResidentModel[],
-  blobsByDigest: OllamaState["blobsByDigest"],
-): ResidentModel | null {
-  for (const row of resident) {
-    if (runner.blob !== null && (blobsByDigest[row.digest] ?? []).includes(runner.blob)) return row;
-    if (runner.modelName !== null && canonical(runner.modelName) === canonical(row.name)) return row;
-  }
-  // One runner and one row whose blobs aren't known yet can only belong together.
-  const only = resident.length === 1 ? resident[0] : undefined;
-  return only !== undefined && blobsByDigest[only.digest] === undefined && runner.modelName === null ? only : null;
+export function isSameModel(a: string, b: string): boolean {
+  return canonical(a) === canonical(b);
 }
 
-/**
- * The targets among the runners. A runner without a row belongs to a yield of everything (it is loading and will take
- * memory); a yield of named models leaves it alone, and so does one that keeps models, since it may be a kept one.
- */
-export function targetsOf(
+/** True when a row belongs to the scope, by any of its names: one blob may be installed under several tags. */
+export function isRowTaken(row: ResidentModel, scope: Scope, names: Names): boolean {
+  return isTaken(namesOfRow(row, names), scope);
+}
+
+/** A model without any known name belongs only to a yield of everything: it may be one that is kept, or not named. */
+function isTaken(names: readonly string[], scope: Scope): boolean {
+  const isIn = (list: readonly string[]) => names.some((name) => list.some((other) => isSameModel(name, other)));
+  if (scope.models !== null) return isIn(scope.models);
+  return names.length === 0 ? scope.keep.length === 0 : !isIn(scope.keep);
+}
+
+function namesOfRow(row: ResidentModel, names: Names): readonly string[] {
+  const blobs = names.blobsByDigest[row.digest] ?? [];
+  const aliases = names.installed.filter(({ digest }) =>
+    digest === row.digest || (names.blobsByDigest[digest] ?? []).some((blob) => blobs.includes(blob))
+  );
+  return [row.name, ...aliases.map((entry) => entry.name)];
+}
+
+/** What a runner's weights are installed as. */
+function installedAs(runner: Runner, names: Names): readonly string[] {
+  if (runner.modelName !== null) return [runner.modelName];
+  const { blob } = runner;
+  if (blob === null) return [];
+  return names.installed.filter(({ digest }) => (names.blobsByDigest[digest] ?? []).includes(blob))
+    .map((entry) => entry.name);
+}
+
+/** Pid → row. An orphan has none: its server is gone, and the rows are another server's. */
+export function matchRows(
   runners: readonly Runner[],
-  { ollama, resident, scope, breakdown }: {
-    readonly ollama: OllamaState;
+  resident: readonly ResidentModel[],
+  names: Names,
+): ReadonlyMap<number, ResidentModel> {
+  const rows = new Map<number, ResidentModel>();
+  const children = runners.filter((runner) => !runner.isOrphan);
+  for (const runner of children) {
+    const row = resident.find((entry) => isCarrier(runner, entry, names));
+    if (row !== undefined) rows.set(runner.pid, row);
+  }
+  const strangers = children.filter((runner) => !rows.has(runner.pid) && installedAs(runner, names).length === 0);
+  const open = openRows(resident, rows, names);
+  const [stranger] = strangers;
+  const [row] = open;
+  // One runner and one row whose blobs aren't known yet can only belong together.
+  if (strangers.length === 1 && open.length === 1 && stranger && row) rows.set(stranger.pid, row);
+  return rows;
+}
+
+function isCarrier(runner: Runner, row: ResidentModel, names: Names): boolean {
+  if (runner.modelName !== null) return isSameModel(runner.modelName, row.name);
+  return runner.blob !== null && (names.blobsByDigest[row.digest] ?? []).includes(runner.blob);
+}
+
+/** Rows that have no runner yet and whose blobs aren't known: any unnamed runner may be theirs. */
+export function openRows(
+  resident: readonly ResidentModel[],
+  rows: ReadonlyMap<number, ResidentModel>,
+  names: Names,
+): readonly ResidentModel[] {
+  const taken = new Set([...rows.values()]);
+  return resident.filter((row) => !taken.has(row) && names.blobsByDigest[row.digest] === undefined);
+}
+
+/** The targets among these runners, with those known before kept, also when their process or row has gone since. */
+export function findTargets(
+  known: readonly Target[],
+  { runners, resident, names, scope }: {
+    readonly runners: readonly Runner[];
     readonly resident: readonly ResidentModel[];
+    readonly names: Names;
     readonly scope: Scope;
-    readonly breakdown: Breakdown | null;
   },
 ): readonly Target[] {
-  const targets: Target[] = [];
+  const rows = matchRows(runners, resident, names);
+  const found = new Map(known.map((target) => [keyOf(target.runner), target]));
   for (const runner of runners) {
-    const row = rowOf(runner, resident, ollama.blobsByDigest);
-    const isTaken = row === null ? scope.models === null && scope.keep.length === 0 : isInScope(row.name, scope);
-    if (!isTaken) continue;
-    const process = breakdown?.processes.find((entry) => entry.pid === runner.pid);
-    const claimsVram = (row?.sizeVramBytes ?? 0) > 0;
-    targets.push({
+    const row = rows.get(runner.pid) ?? null;
+    const before = found.get(keyOf(runner));
+    const aliases = row === null ? installedAs(runner, names) : namesOfRow(row, names);
+    if (before === undefined && !isTaken(aliases, scope)) continue;
+    found.set(keyOf(runner), {
       runner,
-      model: row?.name ?? null,
-      bytesBefore: process === undefined ? (breakdown === null || claimsVram ? null : 0) : process.usedBytes,
-      isUnmeasured: breakdown === null || (process === undefined ? claimsVram : process.usedBytes === null),
+      model: row?.name ?? before?.model ?? aliases[0] ?? null,
+      isListed: row !== null || (before?.isListed ?? false),
+      claimsVram: (row?.sizeVramBytes ?? 0) > 0 || (before?.claimsVram ?? false),
+      bytesBefore: before?.bytesBefore ?? null,
     });
   }
-  return targets;
+  return [...found.values()];
+}
+
+function keyOf(runner: Runner): string {
+  return `${runner.pid} ${runner.startTime}`;
 }
 
 /** The unloads to ask for, none sent yet. */
-export function unloadsOf(resident: readonly ResidentModel[], scope: Scope): readonly ModelUnload[] {
-  return resident.filter((row) => isInScope(row.name, scope)).map((row) => ({
+export function unloadsOf(resident: readonly ResidentModel[], scope: Scope, names: Names): readonly ModelUnload[] {
+  return resident.filter((row) => isRowTaken(row, scope, names)).map((row) => ({
     model: row.name,
-    digest: row.digest,
+    claimsVram: row.sizeVramBytes > 0,
     sentMs: null,
     repliedMs: null,
     error: null,
+    attempts: 0,
   }));
-}
-
-/** Listed models that no process of the server carries. */
-export function ghostsOf(unloads: readonly ModelUnload[], targets: readonly Target[]): readonly string[] {
-  return unloads.filter((unload) => !targets.some((target) => target.model === unload.model)).map((unload) =>
-    unload.model
-  );
 }

@@ -1,0 +1,96 @@
+/** What is kept when a job has ended: its records, and what was learned from it. */
+import type { PurgeResult, SwitchResult, YieldResult } from "../model/arbitration.ts";
+import type { ArbiterEffect, Generation } from "../model/events.ts";
+import type { MonotonicMs } from "../model/units.ts";
+import { purgeRecord, swapRecord, yieldRecord } from "./arbiter_records.ts";
+import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
+import { remember } from "./footprint.ts";
+import type { Ended } from "./lane.ts";
+import type { PurgeJob } from "./purge_job.ts";
+import { mergeWatched, watchHeld } from "./watched.ts";
+import { canonical } from "./yield_targets.ts";
+
+interface Ending {
+  readonly job: LaneJob;
+  /** Somebody waited for its answer. */
+  readonly isAsked: boolean;
+  readonly atMs: MonotonicMs;
+}
+
+/** Names a job's record, so that what becomes known later can be added to it. */
+export function recordKey(generation: Generation, kind: "yield" | "purge" | "swap"): string {
+  return `job-${generation}-${kind}`;
+}
+
+export function keepResults(state: ArbiterState, { reply, yielded, purged }: Ended, ending: Ending): ArbiterStep {
+  const { generation } = ending.job;
+  const effects: ArbiterEffect[] = [];
+  let next = state;
+  if (yielded !== null) {
+    // An automatic yield that found nobody there is no event.
+    if (yielded.outcome !== "nothing_loaded" || ending.isAsked) {
+      const key = recordKey(generation, "yield");
+      effects.push({ kind: "record", key, item: yieldRecord(yielded), reason: yielded.message });
+    }
+    next = afterYield(next, yielded, ending);
+  }
+  if (purged !== null) {
+    const key = recordKey(generation, "purge");
+    effects.push({ kind: "record", key, item: purgeRecord(purged), reason: purged.message });
+    next = afterPurge(next, purged, { key, job: ending.job });
+  }
+  if (reply.kind === "switch") {
+    const key = recordKey(generation, "swap");
+    effects.push({ kind: "record", key, item: swapRecord(reply.value), reason: reply.value.verdict });
+    next = afterSwap(next, reply.value);
+  }
+  return { state: next, effects };
+}
+
+function afterYield(state: ArbiterState, result: YieldResult, { job, atMs }: Ending): ArbiterState {
+  const key = recordKey(job.generation, "yield");
+  const watched = mergeWatched(state.watched, watchHeld(job, { result, key, atMs }));
+  const { margin } = state;
+  if (margin?.key !== key) return { ...state, watched };
+  // There was nothing to hand over, so there was no race either.
+  if (result.outcome === "nothing_loaded" || result.outcome === "remote") return { ...state, watched, margin: null };
+  const confirmedMs = result.confirmMs === null ? null : job.startedMs + result.confirmMs;
+  return {
+    ...state,
+    watched,
+    margin: { ...margin, concludedMs: atMs, confirmedMs },
+    loserOutUntilMs: atMs + state.policy.margin.loserOutMs,
+  };
+}
+
+function afterPurge(
+  state: ArbiterState,
+  result: PurgeResult,
+  { key, job }: { readonly key: string; readonly job: LaneJob },
+): ArbiterState {
+  const purge = purgeIn(job);
+  const isOpen = purge?.phase === "asking" && result.outcome === "busy";
+  const lateFree = purge !== null && isOpen ? { generation: purge.generation, key } : state.lateFree;
+  const server = state.sample?.comfy.server ?? null;
+  if (result.outcome !== "released" || result.remainingBytes === null || server === null) return { ...state, lateFree };
+  const context = { process: server, bytes: result.remainingBytes };
+  return { ...state, lateFree, comfy: { ...state.comfy, context } };
+}
+
+function purgeIn(job: LaneJob): PurgeJob | null {
+  switch (job.kind) {
+    case "purge":
+      return job;
+    case "requestVram":
+      return job.purge;
+    case "switch":
+      return job.step.name === "purge" ? job.step.job : null;
+    case "yield":
+      return null;
+  }
+}
+
+function afterSwap(state: ArbiterState, { vramBytes, spilled, targetModel }: SwitchResult): ArbiterState {
+  if (vramBytes === null || vramBytes <= 0 || spilled === true) return state;
+  return { ...state, footprints: remember(state.footprints, canonical(targetModel), vramBytes) };
+}

@@ -1,0 +1,487 @@
+/** Builders for the arbiter's stories: a small card whose processes move, and a scene that plays events on it. */
+import assert from "node:assert/strict";
+import { reduceArbiter } from "../../lib/decide/arbiter.ts";
+import { type ArbiterState, initialArbiter } from "../../lib/decide/arbiter_state.ts";
+import type {
+  ArbiterReply,
+  ArbiterRequest,
+  PurgeResult,
+  RequestVramResult,
+  SwitchResult,
+  YieldResult,
+} from "../../lib/model/arbitration.ts";
+import type { ArbiterEffect, ArbiterEvent, FreeReply, LoadOutcome, RunnerProbe } from "../../lib/model/events.ts";
+import { DEFAULT_POLICY, type Mode, type Policy } from "../../lib/model/policy.ts";
+import type { AttributedProcess, BarrierReading, Breakdown, GpuState, Sample } from "../../lib/model/sample.ts";
+import type {
+  Bucket,
+  ComfyState,
+  InstalledModel,
+  OllamaState,
+  ResidentModel,
+  Runner,
+} from "../../lib/model/tenants.ts";
+import { GIB } from "../../lib/model/units.ts";
+
+export const START_MS = 1_000_000;
+/** Wall clock of the scenes: monotonic time plus this. */
+export const WALL_OFFSET_MS = 1_700_000_000_000;
+
+export const OLLAMA_SERVER = { pid: 100, startTime: 10 };
+export const COMFY_SERVER = { pid: 200, startTime: 20 };
+export const CARD_BYTES = 16 * GIB;
+/** What no process accounts for on the card of the stories. */
+export const RESIDUAL_BYTES = Math.round(0.3 * GIB);
+
+/** A process on the card; bytes null = the driver doesn't say. */
+export interface Held {
+  readonly pid: number;
+  readonly bucket: Bucket;
+  readonly bytes: number | null;
+  readonly name?: string;
+  readonly startTime?: number;
+}
+
+export const gib = (count: number) => Math.round(count * GIB);
+
+export function blobOf(model: string): string {
+  return `sha256-${model.replace(":", "-")}`;
+}
+
+export function runner(pid: number, model: string, more: Partial<Runner> = {}): Runner {
+  return {
+    pid,
+    startTime: pid * 10,
+    generation: "ollama-runner",
+    blob: blobOf(model),
+    modelName: null,
+    port: 40_000 + pid,
+    isOrphan: false,
+    cpuTicks: 100,
+    ...more,
+  };
+}
+
+export function row(name: string, more: Partial<ResidentModel> = {}): ResidentModel {
+  return {
+    name,
+    digest: `digest-${name}`,
+    sizeBytes: gib(10),
+    sizeVramBytes: gib(10),
+    expiresAtMs: null,
+    contextLength: 4096,
+    ...more,
+  };
+}
+
+export function installed(name: string, more: Partial<InstalledModel> = {}): InstalledModel {
+  return {
+    name,
+    digest: `digest-${name}`,
+    sizeBytes: 9.7e9,
+    modifiedAtMs: null,
+    family: null,
+    parameterSize: null,
+    quantization: null,
+    format: "gguf",
+    isRemote: false,
+    ...more,
+  };
+}
+
+const MODELS = ["alpha:latest", "beta:latest", "gamma:latest"];
+
+export function ollama(more: Partial<OllamaState> = {}): OllamaState {
+  const models = more.installed ?? MODELS.map((name) => installed(name));
+  return {
+    url: "http://127.0.0.1:11434",
+    online: true,
+    reason: null,
+    isRemote: false,
+    version: "0.24.0",
+    server: OLLAMA_SERVER,
+    resident: [],
+    installed: models,
+    runners: [],
+    blobsByDigest: Object.fromEntries(models.map(({ digest, name }) => [digest, [blobOf(name)]])),
+    ...more,
+  };
+}
+
+export function comfy(more: Partial<ComfyState> = {}): ComfyState {
+  return {
+    url: "http://127.0.0.1:8188",
+    online: true,
+    reason: null,
+    isRemote: false,
+    version: "0.3.64",
+    server: COMFY_SERVER,
+    socket: "open",
+    queueRemaining: 0,
+    executing: false,
+    runningPromptId: null,
+    idleSinceMs: null,
+    progress: null,
+    vramFreeBytes: null,
+    ...more,
+  };
+}
+
+/** A card that holds these processes, and the residual. */
+export function card(held: readonly Held[], residualBytes = RESIDUAL_BYTES): Extract<GpuState, { available: true }> {
+  const { usedBytes, freeBytes, processes, smPctByPid } = reading(0, held, { residualBytes });
+  const nowhere = { gen: null, width: null, txKbps: null, rxKbps: null };
+  return {
+    available: true,
+    facts: {
+      uuid: "GPU-1",
+      index: 0,
+      name: "Story card",
+      pciBusId: null,
+      driverVersion: "595.84",
+      nvmlVersion: "13",
+      cudaVersion: null,
+      memoryTotalBytes: CARD_BYTES,
+      power: { defaultLimitW: null, minLimitW: null, maxLimitW: null },
+      thresholds: { shutdownC: null, slowdownC: null, memoryMaxC: null, gpuMaxC: null },
+      fanCount: null,
+      fanMinPct: null,
+      fanMaxPct: null,
+      maxGraphicsMhz: null,
+      maxMemoryMhz: null,
+      pcieMaxGen: null,
+      pcieMaxWidth: null,
+    },
+    reading: {
+      memory: { totalBytes: CARD_BYTES, usedBytes, freeBytes, reservedBytes: 0 },
+      processes,
+      smPctByPid: smPctByPid ?? {},
+      gpuUtilPct: 0,
+      memoryUtilPct: 0,
+      temperatureC: 50,
+      memoryTemperatureC: null,
+      powerW: 50,
+      powerLimitW: 320,
+      energyJ: null,
+      clocks: { graphicsMhz: null, smMhz: null, memoryMhz: null, videoMhz: null },
+      pstate: 0,
+      throttleReasons: 0,
+      fans: [],
+      pcie: nowhere,
+    },
+    breakdown: breakdownOf(held, residualBytes),
+  };
+}
+
+export function absent(kind: "absent" | "wedged" = "absent"): GpuState {
+  return { available: false, kind, reason: `the card is ${kind}`, remedy: "install the driver", facts: null };
+}
+
+function breakdownOf(held: readonly Held[], residualBytes: number): Breakdown {
+  const processes: AttributedProcess[] = held.map(({ pid, bucket, bytes, name, startTime }) => ({
+    pid,
+    startTime: startTime ?? pid * 10,
+    name: name ?? bucket,
+    command: null,
+    bucket,
+    usedBytes: bytes,
+    smPct: 0,
+    evidence: "told by the story",
+  }));
+  const sum = (bucket: Bucket) =>
+    processes.filter((entry) => entry.bucket === bucket).reduce<number | null>(
+      (total, entry) => total === null || entry.usedBytes === null ? null : total + entry.usedBytes,
+      0,
+    );
+  return {
+    ollamaBytes: sum("ollama"),
+    comfyBytes: sum("comfy"),
+    desktopBytes: sum("desktop"),
+    unmanagedBytes: sum("unmanaged"),
+    unaccountedBytes: residualBytes,
+    processes,
+  };
+}
+
+/** A reading of a card that holds these processes. `blindBytes`: what those hold whose bytes the driver doesn't give. */
+export function reading(
+  atMs: number,
+  held: readonly Held[],
+  more: { residualBytes?: number; blindBytes?: number; smPctByPid?: Record<number, number> | null } = {},
+): BarrierReading {
+  const { residualBytes = RESIDUAL_BYTES, blindBytes = 0, smPctByPid = null } = more;
+  const usedBytes = held.reduce((sum, { bytes }) => sum + (bytes ?? 0), residualBytes + blindBytes);
+  return {
+    atMs,
+    tookMs: 0.03,
+    usedBytes,
+    freeBytes: CARD_BYTES - usedBytes,
+    processes: held.map(({ pid, bytes }) => ({ pid, usedBytes: bytes, kinds: ["compute"] })),
+    smPctByPid,
+  };
+}
+
+export function policy(more: Partial<Omit<Policy, "yield">> & { yield?: Partial<Policy["yield"]> } = {}): Policy {
+  return { ...DEFAULT_POLICY, ...more, yield: { ...DEFAULT_POLICY.yield, ...more.yield } };
+}
+
+/** Plays events on a state, and collects what they ask for. */
+export function play(
+  state: ArbiterState,
+  events: readonly ArbiterEvent[],
+): { readonly state: ArbiterState; readonly effects: readonly ArbiterEffect[] } {
+  const effects: ArbiterEffect[] = [];
+  let next = state;
+  for (const event of events) {
+    const step = reduceArbiter(next, event);
+    next = step.state;
+    effects.push(...step.effects);
+  }
+  return { state: next, effects };
+}
+
+type Kind = ArbiterEffect["kind"];
+export type EffectOf<K extends Kind> = Extract<ArbiterEffect, { kind: K }>;
+type Unstamped<E = ArbiterEvent> = E extends ArbiterEvent ? Omit<E, "atMs"> : never;
+type Asked<R = ArbiterRequest> = R extends ArbiterRequest ? Omit<R, "id"> : never;
+
+/** The values of the answers that aren't refusals. */
+interface Values {
+  readonly yield: YieldResult;
+  readonly purge: PurgeResult;
+  readonly requestVram: RequestVramResult;
+  readonly switch: SwitchResult;
+}
+
+/** How the servers and runners of a scene answer. */
+export interface Answers {
+  /** Null: Ollama takes the unload; else its words. */
+  readonly unload?: string | null | ((model: string) => string | null);
+  readonly isPsSilent?: boolean;
+  readonly probe?: Readonly<Record<number, Partial<RunnerProbe>>>;
+  readonly reading?: Parameters<typeof reading>[2];
+}
+
+/** One stage with a clock, a card and two servers, all moved by hand. */
+export class Scene {
+  atMs = START_MS;
+  state: ArbiterState;
+  held: readonly Held[] = [];
+  ollama: OllamaState = ollama();
+  comfy: ComfyState = comfy();
+  /** What the whole card looks like instead of `held`, when a story says so. */
+  gpu: GpuState | null = null;
+  isProcOk = true;
+  residualBytes = RESIDUAL_BYTES;
+  readonly effects: ArbiterEffect[] = [];
+  #answered = 0;
+  #nextSampleMs = START_MS + 1_000;
+  readonly #woken = new Set<ArbiterEffect>();
+  #ids = 0;
+
+  constructor(given: Policy = policy(), footprints: Record<string, number[]> = {}) {
+    this.state = initialArbiter(given, footprints);
+  }
+
+  /** Puts a model on the stage: listed, its runner alive and on the card. */
+  load(model: string, pid: number, bytes: number | null = gib(10), more: Partial<ResidentModel> = {}): this {
+    this.ollama = {
+      ...this.ollama,
+      resident: [...this.ollama.resident, row(model, more)],
+      runners: [...this.ollama.runners, runner(pid, model)],
+    };
+    this.held = [...this.held, { pid, bucket: "ollama", bytes, name: "ollama" }];
+    return this;
+  }
+
+  /** Takes a process off the card and the list of children, and its model off `/api/ps`. */
+  end(pid: number): this {
+    const gone = this.ollama.runners.find((entry) => entry.pid === pid);
+    this.held = this.held.filter((entry) => entry.pid !== pid);
+    this.ollama = {
+      ...this.ollama,
+      runners: this.ollama.runners.filter((entry) => entry.pid !== pid),
+      resident: this.ollama.resident.filter((entry) => blobOf(entry.name) !== gone?.blob),
+    };
+    return this;
+  }
+
+  holds(pid: number, bucket: Bucket, bytes: number | null, name?: string): this {
+    const others = this.held.filter((entry) => entry.pid !== pid);
+    this.held = [...others, { pid, bucket, bytes, ...(name === undefined ? {} : { name }) }];
+    return this;
+  }
+
+  send(event: Unstamped): readonly ArbiterEffect[] {
+    // The omitted time is put back here, so the union's member is whole again.
+    const { state, effects } = reduceArbiter(this.state, { ...event, atMs: this.atMs } as ArbiterEvent);
+    this.state = state;
+    this.effects.push(...effects);
+    return effects;
+  }
+
+  wait(ms: number): this {
+    this.atMs += ms;
+    return this;
+  }
+
+  sampleNow(): Sample {
+    const ok = { ok: true, durationMs: 1, lastOkAtMs: null, lastError: null };
+    const wallMs = this.atMs + WALL_OFFSET_MS;
+    return {
+      seq: 1,
+      atMs: wallMs,
+      monotonicMs: this.atMs,
+      simulated: true,
+      gpu: this.gpu ?? card(this.held, this.residualBytes),
+      memory: null,
+      ollama: this.ollama,
+      comfy: this.comfy,
+      sources: { nvml: ok, meminfo: ok, processes: { ...ok, ok: this.isProcOk }, ollama: ok, comfyui: ok },
+    };
+  }
+
+  sample(): readonly ArbiterEffect[] {
+    return this.send({ type: "sampled", sample: this.sampleNow() });
+  }
+
+  read(more: Parameters<typeof reading>[2] = {}): readonly ArbiterEffect[] {
+    const given = { residualBytes: this.residualBytes, ...more };
+    return this.send({ type: "reading", reading: reading(this.atMs, this.held, given) });
+  }
+
+  /** Readings of the card as it is, a millisecond apart, until something ends or `ms` are over. */
+  readFor(ms: number, more: Parameters<typeof reading>[2] = {}): this {
+    for (let spent = 0; spent < ms; spent++) {
+      this.wait(1);
+      this.read(more);
+    }
+    return this;
+  }
+
+  enqueue(count = 1): readonly ArbiterEffect[] {
+    this.comfy = { ...this.comfy, queueRemaining: count, executing: count > 0 };
+    return this.send({ type: "comfyActivity", queueRemaining: count });
+  }
+
+  ask(request: Asked, operation = request.kind): string {
+    const id = `request-${++this.#ids}`;
+    // The id completes the request; the union's members are otherwise unchanged.
+    this.send({ type: "requested", request: { ...request, id } as ArbiterRequest, operation });
+    return id;
+  }
+
+  cancel(requestId: string): readonly ArbiterEffect[] {
+    return this.send({ type: "cancelled", requestId });
+  }
+
+  setMode(mode: Mode, keep: readonly string[] | null = null, untilMs: number | null = null): readonly ArbiterEffect[] {
+    return this.send({ type: "modeSet", change: { mode, untilMs, keep } });
+  }
+
+  /** The effects of a kind so far. */
+  all<K extends Kind>(kind: K): readonly EffectOf<K>[] {
+    // Filtered by kind, which TypeScript doesn't narrow by a generic.
+    return this.effects.filter((effect) => effect.kind === kind) as EffectOf<K>[];
+  }
+
+  last<K extends Kind>(kind: K): EffectOf<K> {
+    const found = this.all(kind).at(-1);
+    assert.ok(found !== undefined, `no ${kind} was asked for; there were: ${this.effects.map((e) => e.kind)}`);
+    return found;
+  }
+
+  /** Answers what was asked of the servers and of /proc and isn't answered yet, as things are now. */
+  respond(how: Answers = {}): this {
+    const { unload = null, isPsSilent = false, probe = {} } = how;
+    for (let effect = this.effects[this.#answered]; effect !== undefined; effect = this.effects[this.#answered]) {
+      this.#answered += 1;
+      if (effect.kind === "listRunners") {
+        this.send({ type: "runnersListed", generation: effect.generation, runners: this.ollama.runners });
+      } else if (effect.kind === "listResident") {
+        const resident = isPsSilent ? null : this.ollama.resident;
+        this.send({ type: "residentListed", generation: effect.generation, resident });
+      } else if (effect.kind === "unload") {
+        const error = typeof unload === "function" ? unload(effect.model) : unload;
+        this.send({ type: "unloadReplied", generation: effect.generation, model: effect.model, error });
+      } else if (effect.kind === "probeRunners") {
+        const { generation } = effect;
+        const probes = effect.runners.map(({ pid, startTime }) => ({
+          pid,
+          startTime,
+          cpuSeconds: 1,
+          activity: null,
+          ...probe[pid],
+        }));
+        this.send({ type: "runnersProbed", generation, probes });
+      }
+    }
+    return this;
+  }
+
+  /** Lets time pass: readings while the barrier is open, answers, wake-ups that are due, a sample each second. */
+  run(ms: number, how: Answers & { readonly stepMs?: number } = {}): this {
+    const { stepMs = 10 } = how;
+    for (const endMs = this.atMs + ms; this.atMs < endMs;) {
+      this.wait(Math.min(stepMs, endMs - this.atMs));
+      this.#wake();
+      if (this.atMs >= this.#nextSampleMs) {
+        this.#nextSampleMs = this.atMs + 1_000;
+        this.sample();
+      }
+      if (this.state.isBarrierOpen) this.read(how.reading ?? {});
+      this.respond(how);
+    }
+    return this;
+  }
+
+  #wake(): void {
+    for (const effect of this.all("wakeAt")) {
+      if (effect.atMs > this.atMs || this.#woken.has(effect)) continue;
+      this.#woken.add(effect);
+      this.send({ type: "woke", generation: effect.generation });
+    }
+  }
+
+  freed(reply: FreeReply): readonly ArbiterEffect[] {
+    return this.send({ type: "freeReplied", generation: this.last("freeComfy").generation, reply });
+  }
+
+  loaded(outcome: LoadOutcome): readonly ArbiterEffect[] {
+    return this.send({ type: "loadEnded", generation: this.last("load").generation, outcome });
+  }
+
+  /** The answer to a request, which must have come exactly once. */
+  answer(requestId: string): ArbiterReply {
+    const found = this.all("resolve").filter((effect) => effect.requestId === requestId);
+    assert.equal(found.length, 1, `request ${requestId} was answered ${found.length} times`);
+    const [only] = found;
+    assert.ok(only);
+    return only.reply;
+  }
+
+  isAnswered(requestId: string): boolean {
+    return this.all("resolve").some((effect) => effect.requestId === requestId);
+  }
+
+  /** The answer's value; fails the story when it is a refusal or of another kind. */
+  value<K extends keyof Values>(requestId: string, kind: K): Values[K] {
+    const reply = this.answer(requestId);
+    assert.ok(reply.kind !== "refused" && reply.kind === kind, JSON.stringify(reply));
+    // Compared just now; TypeScript doesn't narrow by a generic.
+    return reply.value as Values[K];
+  }
+
+  refusal(requestId: string): Extract<ArbiterReply, { kind: "refused" }>["refusal"] {
+    const reply = this.answer(requestId);
+    assert.ok(reply.kind === "refused", JSON.stringify(reply));
+    return reply.refusal;
+  }
+
+  /** What the last record of a kind says. */
+  recorded(kind: EffectOf<"record">["item"]["kind"]): Readonly<Record<string, unknown>> {
+    const found = this.all("record").findLast((effect) => effect.item.kind === kind);
+    assert.ok(found !== undefined, `nothing of kind ${kind} was recorded`);
+    return found.item.fields;
+  }
+}
