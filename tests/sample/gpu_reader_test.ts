@@ -240,6 +240,10 @@ readerTest("memory that fails again and again means the card", ({ reader, stub }
   reader.read();
   stub.answer("nvmlDeviceGetMemoryInfo_v2", 999);
   for (let i = 0; i < 4; i++) assert.equal(reader.read().memory, null);
+  stub.answer("nvmlDeviceGetMemoryInfo_v2", 0);
+  assert.equal(reader.read().memory?.usedBytes, 2 ** 30);
+  stub.answer("nvmlDeviceGetMemoryInfo_v2", 999);
+  for (let i = 0; i < 4; i++) assert.equal(reader.read().memory, null, "only failures in a row count");
   assert.equal(unavailable(() => reader.read()).kind, "lost");
 });
 
