@@ -95,7 +95,12 @@ function routeMap(branch: Branch, docs: { brief: string; fullDescription?: strin
 function target(branch: Branch): Command<CommandContext> | RouteMap<CommandContext> {
   return branch.command !== null && branch.children.size === 0
     ? branch.command
-    : routeMap(branch, { brief: branch.brief || "…" });
+    : routeMap(branch, { brief: branch.brief || briefOf(branch) });
+}
+
+/** A group without a command of its own is described by what it holds. */
+function briefOf(branch: Branch): string {
+  return [...branch.children.keys()].join(", ");
 }
 
 function operationCommand(operation: Operation, options: CommandTreeOptions): Command<CommandContext> {
@@ -105,7 +110,7 @@ function operationCommand(operation: Operation, options: CommandTreeOptions): Co
   );
   const isWatchable = options.watchable.has(operation.name);
   return buildCommand<Flags, readonly unknown[]>({
-    docs: { brief: operation.summary },
+    docs: { brief: operation.summary, customUsage: [[...positional.map(usageOf), "[flags]"].join(" ")] },
     // Flags come from data, so the types that stricli would infer from literals can't be had.
     parameters: {
       flags: {
@@ -126,6 +131,11 @@ function operationCommand(operation: Operation, options: CommandTreeOptions): Co
       });
     },
   });
+}
+
+function usageOf(parameter: Parameter): string {
+  const name = parameter.name.replaceAll("_", "-");
+  return parameter.required ? `<${name}>` : `[<${name}>]`;
 }
 
 /** The service's address as the flags give it. */
@@ -209,7 +219,7 @@ function readFlag(parameter: Parameter, value: unknown): unknown {
 
 function extraCommand(extra: ExtraCommand): Command<CommandContext> {
   return buildCommand<Flags, readonly unknown[]>({
-    docs: { brief: extra.brief },
+    docs: { brief: extra.brief, customUsage: ["[flags]"] },
     // As above: flags from data.
     parameters: {
       flags: Object.fromEntries(

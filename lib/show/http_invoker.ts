@@ -6,6 +6,7 @@ import { FAILURES, messageOf } from "../model/failure.ts";
 import type { FailureCode } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
 import type { CallOptions } from "../model/services.ts";
+import { ignoreProgress } from "../operations/operation.ts";
 import type { Feed, Operation } from "../operations/operation.ts";
 import { answered, outcomeOfRun, refused } from "../operations/outcome.ts";
 import type { Outcome, Refused } from "../operations/outcome.ts";
@@ -49,10 +50,7 @@ export async function findService(address: ServiceAddress, clock: Pick<Clock, "d
   const tried: string[] = [];
   for (const open of candidates) {
     const invoker = open();
-    const hello = await invoker.invoke(operationNamed("version"), {}, {
-      signal: clock.deadline(HELLO_MS),
-      progress: () => {},
-    });
+    const hello = await sayHello(invoker, clock);
     if (hello.ok && hello.value["service"] === "hyperswap") return { invoker, tried };
     // A service that wants a token is the service all the same: the call itself will say so.
     if (!hello.ok && (hello.code === "unauthorized" || hello.code === "forbidden")) return { invoker, tried };
@@ -60,6 +58,17 @@ export async function findService(address: ServiceAddress, clock: Pick<Clock, "d
     invoker.close();
   }
   return { invoker: null, tried };
+}
+
+async function sayHello(invoker: Invoker, clock: Pick<Clock, "deadline">): Promise<Outcome> {
+  // Aborted when the answer is there: that takes the deadline's timer back.
+  const done = new AbortController();
+  try {
+    const signal = clock.deadline(HELLO_MS, done.signal);
+    return await invoker.invoke(operationNamed("version"), {}, { signal, progress: ignoreProgress });
+  } finally {
+    done.abort();
+  }
 }
 
 function unixInvoker(path: string, token: string | null): HttpInvoker {

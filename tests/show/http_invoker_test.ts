@@ -162,10 +162,12 @@ Deno.test("a service that goes away meanwhile: the run's id is told, nothing han
     progress({ phase: "loading", done: 0.1, etaMs: null });
     return new Promise(() => {});
   };
+  let leaving: PromiseLike<void> | null = null;
   const outcome = await invoker.invoke(operationNamed("switch-model"), { model: "qwen3:14b" }, {
     signal: CALL.signal,
-    progress: () => void served[Symbol.asyncDispose](),
+    progress: () => void (leaving ??= served[Symbol.asyncDispose]()),
   });
+  await leaving;
   assert.ok(!outcome.ok && outcome.code === "unavailable");
   assert.match(outcome.hint ?? "", new RegExp(`hyperswap runs get ${served.box.runs.list()[0]?.id}`));
   const gone = await invoker.invoke(operationNamed("gpu"), {}, CALL);
