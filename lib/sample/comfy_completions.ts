@@ -1,6 +1,8 @@
-import type { ComfyCompletion, ComfyQueue } from "../model/ports.ts";
+import type { Clock, ComfyCompletion, ComfyQueue, Timer } from "../model/ports.ts";
 import type { ComfyClient } from "../upstream/comfy.ts";
 import type { HistoryEntry } from "../upstream/comfy_parse.ts";
+import { UpstreamError } from "../upstream/upstream_error.ts";
+import { type Poller, startPoller } from "./poller.ts";
 
 /** How often an id that left the queue is looked up before it counts as deleted. */
 const MAX_TRIES = 3;
@@ -8,31 +10,63 @@ const MAX_TRIES = 3;
 const RECENT_LIMIT = 16;
 const SEEN_LIMIT = 256;
 
+/** While something is still to be found out; else nothing is asked until there is. */
+const RETRY_MS = 1_000;
+const IDLE_MS = 60_000;
+
+export interface ComfyCompletionsOptions {
+  readonly api: ComfyClient;
+  readonly clock: Clock;
+  readonly onCompleted: (completion: ComfyCompletion) => void;
+}
+
 /**
  * Finds out how prompts ended. Nobody but the submitter is told, so ids are taken from `/queue` while they are there
  * and looked up in `/history` once they have left it. A prompt too short for that is found in the list of the newest.
+ * It asks in its own time: a history that hangs must not hold up the reading of the queue.
  */
-export class ComfyCompletions {
+export class ComfyCompletions implements Timer {
   readonly #api: ComfyClient;
   readonly #onCompleted: (completion: ComfyCompletion) => void;
+  readonly #poller: Poller;
   /** Ids seen in the queue, and how often each was looked up since it left (0 = still queued). */
   readonly #tries = new Map<string, number>();
   readonly #seen = new Set<string>();
   /** Ends that the count told of and no entry has been found for. */
   #ends = 0;
+  /** Whether there is a server to ask. */
+  #isPresent = false;
   /** False until what was finished before we came is known: such entries are not news. */
   #hasBaseline = false;
+  #error: UpstreamError | null = null;
 
-  constructor(options: { readonly api: ComfyClient; readonly onCompleted: (completion: ComfyCompletion) => void }) {
-    this.#api = options.api;
-    this.#onCompleted = options.onCompleted;
+  constructor({ api, clock, onCompleted }: ComfyCompletionsOptions) {
+    this.#api = api;
+    this.#onCompleted = onCompleted;
+    this.#poller = startPoller({
+      clock,
+      work: (signal) => this.#round(signal),
+      periodMs: () => this.#isIdle() ? IDLE_MS : RETRY_MS,
+      minGapMs: 50,
+    });
+  }
+
+  /** Why ends can't be found out at present, or null. */
+  get lastError(): string | null {
+    return this.#poller.crash ?? this.#error?.message ?? null;
+  }
+
+  stop(): void {
+    this.#poller.stop();
   }
 
   /** The server went away: its queue and history are lost. */
   reset(): void {
     this.#tries.clear();
     this.#ends = 0;
+    this.#isPresent = false;
     this.#hasBaseline = false;
+    this.#error = null;
   }
 
   /** What a read of the queue shows; ids that are gone from it will be looked up. */
@@ -41,24 +75,36 @@ export class ComfyCompletions {
     for (const [id, tries] of this.#tries) if (!present.has(id) && tries === 0) this.#tries.set(id, 1);
     // A known id that is queued again is a new run of it.
     for (const id of present) this.#tries.set(id, 0);
+    this.#isPresent = true;
+    if (!this.#isIdle()) this.#poller.poke();
   }
 
-  /** The count fell by `ends`: that many prompts ended or were deleted. */
-  noteEnds(ends: number): void {
+  /** The count fell by `ends`, to `count`: that many prompts ended or were deleted. */
+  noteEnds(ends: number, count: number): void {
     this.#ends += ends;
-  }
-
-  /** The queue is empty: every id seen in it has left. */
-  noteEmpty(): void {
+    if (count > 0) return;
+    // Empty: every id that was seen in it has left. Otherwise the next read of the queue tells which.
     for (const [id, tries] of this.#tries) if (tries === 0) this.#tries.set(id, 1);
+    this.#poller.poke();
   }
 
-  get isIdle(): boolean {
+  #isIdle(): boolean {
     return this.#hasBaseline && this.#ends === 0 && [...this.#tries.values()].every((tries) => tries === 0);
   }
 
-  /** Looks up what has left the queue. Rejects with UpstreamError; what wasn't found yet is looked up next time. */
-  async collect(signal: AbortSignal): Promise<void> {
+  async #round(signal: AbortSignal): Promise<void> {
+    if (!this.#isPresent || this.#isIdle()) return;
+    try {
+      await this.#collect(signal);
+      this.#error = null;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof UpstreamError)) throw error;
+      this.#error = error;
+    }
+  }
+
+  async #collect(signal: AbortSignal): Promise<void> {
     if (!this.#hasBaseline) await this.#takeBaseline(signal);
     const ends = this.#ends;
     const found = await this.#lookUp(signal);

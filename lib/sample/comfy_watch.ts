@@ -6,7 +6,6 @@ import type { ComfyClient } from "../upstream/comfy.ts";
 import type { ComfyFrame, ComfyStats } from "../upstream/comfy_parse.ts";
 import { type ComfySocket, type ComfySocketOptions, openComfySocket } from "../upstream/comfy_socket.ts";
 import { isUnreached, UpstreamError } from "../upstream/upstream_error.ts";
-import { messageOf } from "../model/failure.ts";
 import { ComfyCompletions } from "./comfy_completions.ts";
 import { type Poller, startPoller } from "./poller.ts";
 import { awaitFirstAnswer, explainReach, type Reach } from "./reach.ts";
@@ -92,7 +91,7 @@ class ComfyWatcher implements ComfyWatch {
     this.#api = api;
     this.#clock = clock;
     this.#onActivity = onActivity;
-    this.#completions = new ComfyCompletions({ api, onCompleted });
+    this.#completions = new ComfyCompletions({ api, clock, onCompleted });
     this.#socket = openSocket({
       url: api.url,
       clock,
@@ -128,7 +127,8 @@ class ComfyWatcher implements ComfyWatch {
   }
 
   report(): SourceReport {
-    const lastError = this.#queuePoller.crash ?? this.#statsPoller.crash ?? this.#lastError;
+    const crash = this.#queuePoller.crash ?? this.#statsPoller.crash;
+    const lastError = crash ?? this.#lastError ?? this.#completions.lastError;
     return { ok: lastError === null, durationMs: this.#durationMs, lastOkAtMs: this.#lastOkAtMs, lastError };
   }
 
@@ -148,6 +148,7 @@ class ComfyWatcher implements ComfyWatch {
     this.#settling?.stop();
     this.#queuePoller.stop();
     this.#statsPoller.stop();
+    this.#completions.stop();
     this.#socket.stop();
   }
 
@@ -167,8 +168,7 @@ class ComfyWatcher implements ComfyWatch {
   #onFrame(frame: ComfyFrame): void {
     if (frame.kind === "status") this.#frames += 1;
     // A connection's first frame comes straight from the handshake; only later ones show that broadcasts get through.
-    const isBroadcast = frame.kind === "progress" || frame.kind === "status" && frame.sid === null;
-    if (isBroadcast) this.#isSilent = false;
+    if (frame.kind !== "status" || frame.sid === null) this.#isSilent = false;
     this.#settling?.stop();
     if (frame.kind === "status") this.#onStatus(frame.queueRemaining);
     if (frame.kind === "progress") this.#onProgress(frame);
@@ -205,11 +205,8 @@ class ComfyWatcher implements ComfyWatch {
     }
     if (count === before) return;
     this.#idleSinceMs = count === 0 ? atMs : null;
-    if (before !== null && count < before) this.#completions.noteEnds(before - count);
-    if (count === 0) {
-      this.#setRunning(null);
-      this.#completions.noteEmpty();
-    }
+    if (before !== null && count < before) this.#completions.noteEnds(before - count, count);
+    if (count === 0) this.#setRunning(null);
   }
 
   #setRunning(promptId: string | null): void {
@@ -224,7 +221,6 @@ class ComfyWatcher implements ComfyWatch {
       const queue = await this.#api.queue(signal);
       this.#durationMs = this.#clock.monotonicMs() - startedAtMs;
       this.#onQueue(queue, framesBefore === this.#frames);
-      if (!this.#completions.isIdle) await this.#completions.collect(signal);
       this.#lastOkAtMs = this.#clock.wallMs();
       this.#lastError = null;
     } catch (error) {
@@ -239,13 +235,16 @@ class ComfyWatcher implements ComfyWatch {
     const wasAbsent = this.#heardAtMs === null || this.#failure !== null;
     this.#heard();
     if (wasAbsent) this.#statsPoller.poke();
+    // It may have come in the middle of a long back-off.
+    if (wasAbsent && this.#socketState === "down") this.#socket.reconnect();
     this.#completions.noteQueue(queue);
     const count = queue.running.length + queue.pending.length;
     if (count > 0 && this.#count !== 0) this.#setRunning(queue.running[0] ?? null);
-    if (!isNewest || count === this.#count) return;
+    if (!isNewest) return;
+    this.#settling?.stop();
+    if (count === this.#count) return;
     const mayFramesFollow = this.#socketState === "open" && !this.#isSilent && this.#count !== null;
     if (!mayFramesFollow) return this.#believe(queue);
-    this.#settling?.stop();
     this.#settling = this.#clock.after(SETTLE_MS, () => {
       this.#onSilence();
       this.#believe(queue);
@@ -269,7 +268,7 @@ class ComfyWatcher implements ComfyWatch {
 
   #onFailure(error: UpstreamError, startedAtMs: MonotonicMs): void {
     this.#durationMs = this.#clock.monotonicMs() - startedAtMs;
-    this.#lastError = messageOf(error);
+    this.#lastError = error.message;
     // Something was heard while this call hung: busy, not gone.
     const isHeardSince = this.#heardAtMs !== null && this.#heardAtMs >= startedAtMs;
     if (isUnreached(error)) this.#onGone();

@@ -1,7 +1,7 @@
 import type { Clock, Proc, ProcEntry } from "../model/ports.ts";
 import { isSameProcess, type ProcessId, type Runner, type Tenant } from "../model/tenants.ts";
 import type { MonotonicMs } from "../model/units.ts";
-import { isOllamaRunner, isOllamaServer, parseRunnerArgs, type RunnerArgs } from "./runner_args.ts";
+import { isOllamaRunner, parseRunnerArgs, type RunnerArgs } from "./runner_args.ts";
 import { findServer, type FoundServer, isAlive } from "./server_process.ts";
 
 export interface TenantProcessesOptions {
@@ -162,7 +162,7 @@ function isStillTrue(
 function isOrphaned(entry: ProcEntry, processes: ReadonlyMap<number, ProcEntry>): boolean {
   if (entry.parentPid <= 1) return true;
   const parent = processes.get(entry.parentPid);
-  return parent === undefined || (!isOllamaServer(parent) && REAPERS.has(parent.name));
+  return parent === undefined || REAPERS.has(parent.name);
 }
 
 function runnerRole(runner: Runner, server: FoundServer | null): TenantRole {

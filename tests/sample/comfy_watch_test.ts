@@ -95,6 +95,53 @@ Deno.test("what was finished before we came is no news; what runs then, is", asy
   assert.deepEqual(completed.map(({ promptId }) => promptId), ["p-1"]);
 });
 
+Deno.test("one that ends while the history is first read is news", async () => {
+  await using world = await watchFakeComfy({
+    prepare: (server) => {
+      server.end("old-1");
+      server.post("p-1");
+      server.beforeAnswer = (verb) => verb === "recent" && server.queued.length > 0 && server.end("p-1");
+    },
+  });
+  const { clock, socket, completed } = world;
+  socket.status(0);
+  await clock.advance(2_000);
+  assert.deepEqual(completed.map(({ promptId }) => promptId), ["p-1"]);
+});
+
+Deno.test("the list of the newest repeats nothing that was told", async () => {
+  await using world = await watchFakeComfy();
+  const { clock, server, socket, completed } = world;
+  server.post("p-1");
+  socket.status(1);
+  await clock.advance(200);
+  server.end("p-1");
+  server.post("p-2");
+  server.end("p-2");
+  server.post("p-3");
+  server.end("p-3");
+  for (const count of [2, 1, 2, 1, 0]) socket.status(count);
+  await clock.advance(2_000);
+  assert.deepEqual(completed.map(({ promptId }) => promptId), ["p-1", "p-2", "p-3"]);
+});
+
+Deno.test("a history that hangs doesn't hold up the queue", async () => {
+  await using world = await watchFakeComfy({ isOpen: false });
+  const { clock, server, activity } = world;
+  server.post("p-1");
+  await clock.advance(1_000);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.beforeAnswer = (verb) => server.stall = verb === "queue" ? promise : null;
+  server.end("p-1");
+  await clock.advance(1_000);
+  server.beforeAnswer = null;
+  server.stall = null;
+  server.post("p-2");
+  await clock.advance(1_000);
+  assert.deepEqual(activity, [0, 1, 0, 1]);
+  resolve();
+});
+
 Deno.test("a deleted prompt never completes, and isn't asked after for ever", async () => {
   await using world = await watchFakeComfy();
   const { clock, server, socket, activity, completed } = world;
@@ -150,8 +197,8 @@ Deno.test("what changed while the socket was away is seen by the read that follo
   server.post("p-1");
   socket.status(1);
   await clock.advance(200);
-  socket.become("down");
   server.end("p-1");
+  socket.become("down");
   await clock.advance(200);
   assert.deepEqual(activity, [0, 1, 0]);
   assert.deepEqual(completed.map(({ promptId }) => promptId), ["p-1"]);
@@ -174,8 +221,12 @@ Deno.test("a socket that is open and silent: the poll finds the work, polls fast
   assert.equal(socket.reconnects, 1, "renewed at most every 30 s");
   socket.status(0, "sid-2");
   assert.equal(watch.isSocketSilent(), true, "a greeting proves nothing");
+  server.post("p-2");
   socket.status(1);
   assert.equal(watch.isSocketSilent(), false);
+  server.end("p-2");
+  await clock.advance(3_200);
+  assert.deepEqual([watch.isSocketSilent(), socket.reconnects], [true, 1], "silent again, and renewed not long ago");
 });
 
 Deno.test("frames that come late, all at once, are not taken for new work", async () => {
@@ -198,16 +249,17 @@ Deno.test("frames that come late, all at once, are not taken for new work", asyn
 Deno.test("an answer that is older than a frame doesn't count", async () => {
   await using world = await watchFakeComfy();
   const { clock, server, socket, activity } = world;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  server.stall = promise;
+  const first = Promise.withResolvers<void>();
+  server.stall = first.promise;
   await clock.advance(3_000);
+  const second = Promise.withResolvers<void>();
+  server.stall = second.promise;
   server.post("p-1");
   socket.status(1);
-  server.remove("p-1");
-  resolve();
-  server.stall = null;
-  await clock.settle();
-  assert.deepEqual(activity, [0, 1], "the empty queue that was read meanwhile changes nothing");
+  first.resolve();
+  await clock.advance(1_000);
+  assert.deepEqual(activity, [0, 1], "the queue was empty when it was asked, and isn't any more");
+  second.resolve();
 });
 
 Deno.test("progress is shown for prompts without a client_id, and ends with them", async () => {
@@ -272,6 +324,22 @@ Deno.test("a server that goes and comes back with work is news, even if the coun
   server.end("p-2");
   await clock.advance(2_000);
   assert.deepEqual(completed.map(({ promptId }) => promptId), ["p-2"], "what the old server ran is lost with it");
+});
+
+Deno.test("a server that appears doesn't wait for the socket's back-off", async () => {
+  await using world = await watchFakeComfy({
+    isOpen: false,
+    prepare: (server) => server.failures.set("queue", "refused"),
+  });
+  const { clock, server, socket } = world;
+  socket.become("down");
+  await clock.advance(5_000);
+  assert.equal(socket.reconnects, 0);
+  server.failures.clear();
+  await clock.advance(1_000);
+  assert.equal(socket.reconnects, 1);
+  await clock.advance(5_000);
+  assert.equal(socket.reconnects, 1, "once");
 });
 
 Deno.test("a stall is no absence while frames come; a stopped process is one", async () => {

@@ -18,12 +18,14 @@ export class FakeComfy implements ComfyClient {
   /** While set, answers wait for it. */
   stall: Promise<void> | null = null;
   version = "0.3.64";
+  /** Called as each answer is about to be made. */
+  beforeAnswer: ((verb: Verb) => void) | null = null;
   #number = 0;
   #queued: string[] = [];
   #history: HistoryEntry[] = [];
 
   post(promptId: string): void {
-    this.#queued.push(promptId);
+    this.#queued = [...this.#queued, promptId];
   }
 
   /** The prompt is done: out of the queue and in the history, in one step as in the real one. */
@@ -53,9 +55,11 @@ export class FakeComfy implements ComfyClient {
     return this.calls.filter((call) => call.startsWith(verb)).length;
   }
 
+  /** What the queue holds when it is asked, however late the answer comes. */
   async queue(signal: AbortSignal) {
+    const queued = this.#queued;
     await this.#answer("queue", signal);
-    return { running: this.#queued.slice(0, 1), pending: this.#queued.slice(1) };
+    return { running: queued.slice(0, 1), pending: queued.slice(1) };
   }
 
   async stats(signal: AbortSignal) {
@@ -95,6 +99,7 @@ export class FakeComfy implements ComfyClient {
       await Promise.race([stall, promise]);
       signal.removeEventListener("abort", onAbort);
     }
+    this.beforeAnswer?.(verb);
     const kind = this.failures.get(verb);
     if (kind !== undefined) {
       throw new UpstreamError(`read ${verb}`, { url: this.url, kind, reason: `test says ${kind}` });
