@@ -3,45 +3,34 @@
  * sample; each reports how long it took and when it last answered.
  */
 import { messageOf } from "../model/failure.ts";
-import { type Clock, type Gpu, GpuUnavailable } from "../model/ports.ts";
-import type {
-  Breakdown,
-  GpuFacts,
-  GpuReading,
-  GpuState,
-  HostMemory,
-  Sample,
-  SourceName,
-  SourceReport,
-} from "../model/sample.ts";
-import type { ComfyState, OllamaState, ProcessId, Runner } from "../model/tenants.ts";
-
-/** The tenants' processes, as /proc shows them now. */
-export interface TenantView {
-  readonly ollamaServer: ProcessId | null;
-  readonly comfyServer: ProcessId | null;
-  readonly runners: readonly Runner[];
-}
+import { type Clock, type Gpu, GpuUnavailable, type Proc } from "../model/ports.ts";
+import type { GpuFacts, GpuReading, GpuState, Sample, SourceName, SourceReport } from "../model/sample.ts";
+import type { Runner } from "../model/tenants.ts";
+import { attribute, type BucketMemory, NO_MEMORY } from "./attribution.ts";
+import type { ComfyWatch } from "./comfy_watch.ts";
+import { readHostMemory } from "./meminfo.ts";
+import type { OllamaWatch } from "./ollama_watch.ts";
+import type { TenantProcesses, TenantReading } from "./tenant_processes.ts";
 
 export interface SamplerParts {
   readonly clock: Clock;
   readonly isSimulated: boolean;
   readonly gpu: Gpu;
-  readonly readMemory: () => HostMemory;
-  readonly readTenants: () => TenantView;
-  /** Buckets for what is on the card. */
-  readonly attribute: (reading: GpuReading, tenants: TenantView) => Breakdown;
-  readonly ollama: { state(): Omit<OllamaState, "server" | "runners">; report(): SourceReport };
-  readonly comfy: { state(): Omit<ComfyState, "server">; report(): SourceReport };
+  readonly proc: Proc;
+  readonly tenants: TenantProcesses;
+  /** Names of display servers and compositors. */
+  readonly desktop: readonly string[];
+  readonly ollama: Pick<OllamaWatch, "state" | "report">;
+  readonly comfy: Pick<ComfyWatch, "state" | "report" | "argv">;
 }
 
 const NEVER: SourceReport = { ok: false, durationMs: 0, lastOkAtMs: null, lastError: "Not read yet" };
-const NO_TENANTS: TenantView = { ollamaServer: null, comfyServer: null, runners: [] };
 
 export class Sampler {
   readonly #parts: SamplerParts;
   readonly #reports = new Map<SourceName, SourceReport>();
   #facts: GpuFacts | null = null;
+  #buckets: BucketMemory = NO_MEMORY;
   #seq = 0;
 
   constructor(parts: SamplerParts) {
@@ -51,8 +40,8 @@ export class Sampler {
   async sample(): Promise<Sample> {
     const { clock, isSimulated, ollama, comfy } = this.#parts;
     const reading = await this.#readGpu();
-    const memory = this.#try("meminfo", () => this.#parts.readMemory());
-    const tenants = this.#try("processes", () => this.#parts.readTenants()) ?? NO_TENANTS;
+    const memory = this.#try("meminfo", () => readHostMemory(this.#parts.proc));
+    const tenants = this.#try("processes", () => this.#readTenants());
     const gpu = "available" in reading ? reading : this.#attributed(reading, tenants);
     return {
       seq: this.#seq++,
@@ -61,8 +50,8 @@ export class Sampler {
       simulated: isSimulated,
       gpu,
       memory,
-      ollama: { ...ollama.state(), server: tenants.ollamaServer, runners: tenants.runners },
-      comfy: { ...comfy.state(), server: tenants.comfyServer },
+      ollama: { ...ollama.state(), server: tenants?.ollamaServer ?? null, runners: tenants?.runners ?? [] },
+      comfy: { ...comfy.state(), server: tenants?.comfyServer ?? null },
       sources: {
         nvml: this.#report("nvml"),
         meminfo: this.#report("meminfo"),
@@ -93,11 +82,35 @@ export class Sampler {
     }
   }
 
+  /** The server's runners as they are at this moment, between two samples. Throws when /proc can't be read. */
+  runners(): readonly Runner[] {
+    return this.#readTenants().runners;
+  }
+
+  #readTenants(): TenantReading {
+    const { tenants, ollama, comfy } = this.#parts;
+    return tenants.read({
+      isOllamaOnline: ollama.state().online,
+      isComfyOnline: comfy.state().online,
+      comfyArgv: comfy.argv(),
+    });
+  }
+
   #attributed(
     { facts, reading }: { readonly facts: GpuFacts; readonly reading: GpuReading },
-    tenants: TenantView,
+    tenants: TenantReading | null,
   ): GpuState {
-    return { available: true, facts, reading, breakdown: this.#parts.attribute(reading, tenants) };
+    const { breakdown, memory } = attribute({
+      usedBytes: reading.memory?.usedBytes ?? null,
+      gpuProcesses: reading.processes,
+      smPctByPid: reading.smPctByPid,
+      processes: tenants?.processes ?? null,
+      roles: tenants?.roles ?? new Map(),
+      desktop: this.#parts.desktop,
+      memory: this.#buckets,
+    });
+    this.#buckets = memory;
+    return { available: true, facts, reading, breakdown };
   }
 
   #try<T>(source: SourceName, read: () => T): T | null {

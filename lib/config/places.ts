@@ -1,0 +1,21 @@
+/** Where things stand when the configuration doesn't say: state, socket, and the lock that decides who owns the card. */
+import type { Loaded } from "./load.ts";
+
+export interface Places {
+  readonly stateDir: string;
+  readonly socketPath: string;
+  readonly databasePath: string;
+}
+
+/** `isRoot` decides between the system's places and the user's. */
+export function placesOf({ config, surroundings }: Pick<Loaded, "config" | "surroundings">, isRoot: boolean): Places {
+  const { stateDirectory, runtimeDirectory, xdgStateHome, xdgRuntimeDir, home } = surroundings;
+  const userState = `${xdgStateHome ?? `${home ?? "/tmp"}/.local/state`}/hyperswap`;
+  const stateDir = config.server.state_dir || stateDirectory || (isRoot ? "/var/lib/hyperswap" : userState);
+  const runtimeDir = runtimeDirectory ?? (isRoot ? "/run/hyperswap" : xdgRuntimeDir ?? stateDir);
+  return {
+    stateDir,
+    socketPath: config.server.socket || `${runtimeDir}/hyperswap.sock`,
+    databasePath: `${stateDir}/history.sqlite`,
+  };
+}

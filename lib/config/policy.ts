@@ -1,0 +1,25 @@
+/** The configuration as decisions need it. */
+import { DEFAULT_POLICY, type Policy } from "../model/policy.ts";
+import { GIB, MIB } from "../model/units.ts";
+import type { Config } from "./schema.ts";
+
+export function policyOf(config: Config): Policy {
+  const { arbitration, comfyui, load, needs } = config;
+  return {
+    mode: arbitration.mode,
+    yield: {
+      ...DEFAULT_POLICY.yield,
+      headroomBytes: arbitration.headroom_mb * MIB,
+      keep: arbitration.keep,
+      busyAfterMs: arbitration.busy_after_ms,
+      faultAfterMs: arbitration.fault_after_ms,
+      ceilingMs: arbitration.ceiling_ms,
+      ceilingPerModelMs: arbitration.ceiling_per_model_ms,
+    },
+    purge: { ...DEFAULT_POLICY.purge, idleMs: comfyui.idle_purge_s === 0 ? null : comfyui.idle_purge_s * 1000 },
+    margin: DEFAULT_POLICY.margin,
+    load: { deadlineMs: load.deadline_s * 1000, keepAlive: load.keep_alive },
+    needs: Object.fromEntries(Object.entries(needs).map(([name, gib]) => [name, Math.round(gib * GIB)])),
+    proceedUnconfirmed: arbitration.proceed_unconfirmed,
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * Every key of the configuration: its unit, its default, what it does. The TOML file, the environment, the flags, the
+ * published JSON Schema and the documentation all come from here.
+ */
+import * as z from "zod";
+
+const bytesHint = "decimal number";
+
+const server = z.strictObject({
+  host: z.string().min(1).default("127.0.0.1").describe(
+    "address the dashboard and API listen on; any but loopback needs access.tokens",
+  ),
+  port: z.int().min(0).max(65535).default(9090).describe("TCP port; 0 = whatever is free"),
+  socket: z.string().default("").describe("unix socket (0660, group hyperswap); empty = the usual place for this user"),
+  state_dir: z.string().default("").describe("where history is kept; empty = the usual place for this user"),
+});
+
+const ollama = z.strictObject({
+  url: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:11434").describe("where Ollama listens"),
+});
+
+const comfyui = z.strictObject({
+  url: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8188").describe("where ComfyUI listens"),
+  idle_purge_s: z.number().min(0).default(30).describe(
+    "seconds of a truly empty queue before ComfyUI is purged; 0 = never by itself",
+  ),
+});
+
+const gpu = z.strictObject({
+  uuid: z.string().default("").describe("the arbitrated card, as nvidia-smi -L names it; empty = by index"),
+  index: z.int().min(0).default(0).describe("the arbitrated card where no uuid is set; not stable over reboots"),
+  nvml: z.string().default("").describe("path of libnvidia-ml.so.1; empty = the usual places"),
+});
+
+const arbitration = z.strictObject({
+  mode: z.enum(["auto", "observe", "paused"]).default("auto").describe(
+    "observe decides and records, and touches nothing",
+  ),
+  keep: z.array(z.string()).default([]).describe("models that an automatic yield or a switch never unloads"),
+  headroom_mb: z.number().min(0).default(512).describe("MiB left free beside what a newcomer needs"),
+  busy_after_ms: z.number().min(100).default(600).describe("ms before a held runner is looked at for being busy"),
+  fault_after_ms: z.number().min(1000).default(6000).describe(
+    "ms an idle runner may hold its memory before that is a fault",
+  ),
+  ceiling_ms: z.number().min(1000).default(10000).describe("ms a yield of one model may take"),
+  ceiling_per_model_ms: z.number().min(0).default(5000).describe("ms that each further model adds"),
+  proceed_unconfirmed: z.boolean().default(true).describe("whether hand-offs go on when the driver can't confirm them"),
+});
+
+const load = z.strictObject({
+  deadline_s: z.number().min(1).default(300).describe("seconds our own load may take; hanging up cancels it"),
+  keep_alive: z.string().default("30m").describe("keep_alive of our own loads where the caller names none"),
+});
+
+const access = z.strictObject({
+  loopback: z.array(z.enum(["read", "operate", "tune", "admin"])).default(["read", "operate"])
+    .describe("what a caller on this machine may do without credentials"),
+  hosts: z.array(z.string()).default([]).describe("further names under which the service may be reached"),
+  tokens: z.array(z.strictObject({
+    name: z.string().min(1).describe("what the log calls its bearer"),
+    secret: z.string().default("").describe("the token itself; better in secret_file"),
+    secret_file: z.string().default("").describe("file whose first line is the token"),
+    scopes: z.array(z.enum(["read", "operate", "tune", "admin"])).min(1).describe("what its bearer may do"),
+  })).default([]).describe("bearer tokens; required for any bind but loopback"),
+});
+
+const history = z.strictObject({
+  raw_days: z.number().min(0.01).default(14).describe("days that the 1 Hz telemetry is kept"),
+  event_days: z.number().min(0.01).default(365).describe("days that events are kept"),
+});
+
+const log = z.strictObject({
+  level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("entries below it are dropped"),
+  format: z.enum(["text", "json", "journal"]).default("text").describe("one line an entry, on stderr"),
+});
+
+const attribution = z.strictObject({
+  desktop: z.array(z.string()).default([]).describe(
+    "programs that count as desktop, beside the usual display servers and compositors",
+  ),
+});
+
+const proc = z.strictObject({
+  root: z.string().default("/proc").describe("where /proc is mounted"),
+  sys_root: z.string().default("/sys").describe("where /sys is mounted"),
+});
+
+/** The whole configuration. Unknown keys are refused. */
+export const ConfigSchema = z.strictObject({
+  server: server.prefault({}),
+  ollama: ollama.prefault({}),
+  comfyui: comfyui.prefault({}),
+  gpu: gpu.prefault({}),
+  arbitration: arbitration.prefault({}),
+  load: load.prefault({}),
+  needs: z.record(z.string(), z.number().positive()).default({})
+    .describe(`GiB of VRAM that a model needs, by its name ("comfyui" for ComfyUI); ${bytesHint}`),
+  access: access.prefault({}),
+  history: history.prefault({}),
+  log: log.prefault({}),
+  attribution: attribution.prefault({}),
+  proc: proc.prefault({}),
+});
+
+/** A configuration with every default filled in. */
+export type Config = z.output<typeof ConfigSchema>;
+
+/** The JSON Schema that editors can check a configuration file with. */
+export function configJsonSchema(): Record<string, unknown> {
+  return z.toJSONSchema(ConfigSchema, { io: "input", target: "draft-2020-12" });
+}

@@ -1,0 +1,191 @@
+/**
+ * The house over its ports: watchers, sampler, mailbox, services and the loop, joined. It opens nothing itself, so the
+ * same house stands over hardware and over the lab; app.ts opens what it stands on.
+ */
+import { Machine } from "./act/machine.ts";
+import { Performer } from "./act/perform.ts";
+import type { Footprints } from "./decide/footprint.ts";
+import { type HouseEffect, type HouseEvent, type HouseState, initialHouse, reduceHouse, runLoop } from "./loop.ts";
+import { messageOf } from "./model/failure.ts";
+import type { HistoryItem, StoreStatus } from "./model/history.ts";
+import type { Policy } from "./model/policy.ts";
+import type { Clock, Gpu, Log, OllamaApi, Proc, Store, Timer } from "./model/ports.ts";
+import type { Sample } from "./model/sample.ts";
+import type { About, Services } from "./model/services.ts";
+import { watchComfy } from "./sample/comfy_watch.ts";
+import { watchOllama } from "./sample/ollama_watch.ts";
+import { Sampler } from "./sample/sampler.ts";
+import type { TenantProcesses } from "./sample/tenant_processes.ts";
+import { ArbitrationService } from "./services/arbitration.ts";
+import { DecisionLog } from "./services/decisions.ts";
+import { seedFootprints } from "./services/footprints.ts";
+import { HealthService } from "./services/health.ts";
+import { HistoryService } from "./services/history.ts";
+import { LiveService } from "./services/live.ts";
+import { ModelsService } from "./services/models.ts";
+import { createRuns, type RunKeeper } from "./services/runs.ts";
+import type { ComfyClient } from "./upstream/comfy.ts";
+
+/** How the store is asked about itself, for health. */
+const STORE_STATUS_MS = 10_000;
+/** Swaps that footprints are learned from at start. */
+const SEED_SWAPS = 1_000;
+/** What an ordered end may take before it is given up on. */
+const CLOSE_MS = 5_000;
+
+export interface HousePorts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly gpu: Gpu;
+  readonly proc: Proc;
+  readonly ollama: OllamaApi;
+  readonly comfy: ComfyClient;
+  readonly store: Store;
+  readonly tenants: TenantProcesses;
+  /** Names of display servers and compositors, for attribution. */
+  readonly desktop: readonly string[];
+  readonly record: (sample: Sample) => void;
+  readonly policy: Policy;
+  readonly about: About;
+  /** Fed by completed ticks. */
+  readonly ticked: (sample: Sample) => void;
+}
+
+export interface House {
+  readonly services: Services;
+  readonly runs: RunKeeper;
+  /** Resolves once the first sample is in. */
+  readonly ready: Promise<void>;
+  send(event: HouseEvent): void;
+  state(): HouseState;
+  /** Stops deciding, ends runs and watchers, keeps what is still to be kept. The ports stay open. */
+  close(): Promise<void>;
+}
+
+/** Joins everything and starts the loop. */
+export async function openHouse(ports: HousePorts): Promise<House> {
+  const { clock, log, store } = ports;
+  const past = await readPast(ports);
+  const decisions = new DecisionLog(log);
+  const runs = createRuns({
+    clock,
+    onDefect: (error, run) =>
+      log.error(`Defect in a run of ${run.operation}`, { error: messageOf(error), run: run.id }),
+  });
+  const live: LiveService = new LiveService({
+    log,
+    arbitration: () => arbitration.view(),
+    runs: () => runs.list(),
+    simulation: ports.about.simulation,
+  });
+  live.restore(past.items);
+  const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initialHouse(ports.policy, past.footprints), {
+    reduce: reduceHouse,
+    perform: (effect) => performer.perform(effect),
+    record: ({ event, before, state, effects }) => {
+      decisions.note({ event, before: before.arbiter, state: state.arbiter, effects }, clock.wallMs());
+      // A reading moves nothing that is shown.
+      if (event.type === "reading" && effects.length === 0) return;
+      arbitration.report();
+      if (event.type !== "sampled") live.touch();
+    },
+  });
+  const send = (event: HouseEvent) => machine.send(event);
+  const arbitration: ArbitrationService = new ArbitrationService({
+    clock,
+    state: () => machine.state.arbiter,
+    send,
+    decisions: () => decisions.all(),
+  });
+  const performer = new Performer({
+    ...ports,
+    listRunners: () => sampler.runners(),
+    send,
+    resolve: (requestId, reply) => arbitration.resolve(requestId, reply),
+    onRecorded: (item) => live.remember(item),
+  });
+  const ollamaWatch = watchOllama({ api: ports.ollama, clock });
+  const comfyWatch = watchComfy({
+    api: ports.comfy,
+    clock,
+    onActivity: ({ atMs, queueRemaining }) => send({ type: "comfyActivity", atMs, queueRemaining }),
+    onCompleted: (completion) =>
+      log.debug("A prompt ended", { prompt: completion.promptId, status: completion.status }),
+  });
+  const storeWatch = watchStore(store, { clock, log });
+  const sampler = new Sampler({
+    ...ports,
+    isSimulated: ports.about.simulation !== null,
+    ollama: ollamaWatch,
+    comfy: comfyWatch,
+  });
+  const first = Promise.withResolvers<void>();
+  const stopping = new AbortController();
+  const loop = runLoop({
+    clock,
+    sample: () => sampler.sample(),
+    decide: send,
+    record: ports.record,
+    show: (sample) => live.publish(sample),
+    ticked: (sample) => {
+      first.resolve();
+      ports.ticked(sample);
+    },
+  }, stopping.signal);
+  loop.catch((error) => log.error("The loop has ended", { error: messageOf(error) }));
+
+  const services: Services = {
+    about: ports.about,
+    arbitration,
+    live,
+    history: new HistoryService(store, ports.about.startedAtMs),
+    runs,
+    health: new HealthService({
+      sample: () => machine.state.arbiter.sample,
+      arbitration: () => arbitration.view(),
+      store: storeWatch.status,
+    }),
+    models: new ModelsService({ clock, comfy: ports.comfy, snapshot: () => live.snapshot() }),
+  };
+
+  const close = async () => {
+    stopping.abort(new Error("shutdown"));
+    ollamaWatch.stop();
+    comfyWatch.stop();
+    storeWatch.stop();
+    send({ type: "stopped", atMs: clock.monotonicMs() });
+    const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled()]);
+    await Promise.race([ended, clock.sleep(CLOSE_MS)]);
+  };
+  return { services, runs, ready: first.promise, send, state: () => machine.state, close };
+}
+
+/** What an earlier service left: the newest events, and the footprints its swaps measured. */
+async function readPast(
+  { store, log }: HousePorts,
+): Promise<{ readonly items: readonly HistoryItem[]; readonly footprints: Footprints }> {
+  try {
+    const items = await store.history({ limit: 50, kind: null, before: null, durable: true });
+    const swaps = await store.history({ limit: SEED_SWAPS, kind: "swap", before: null, durable: true });
+    return { items, footprints: seedFootprints(swaps) };
+  } catch (error) {
+    log.warn("Cannot read what was kept earlier", { error: messageOf(error) });
+    return { items: [], footprints: {} };
+  }
+}
+
+/** Asks the store about itself from time to time, so that health answers at once. */
+function watchStore(
+  store: Store,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): Timer & { readonly status: () => StoreStatus | null } {
+  let latest: StoreStatus | null = null;
+  const ask = () => {
+    store.status().then((status) => {
+      latest = status;
+    }, (error) => log.warn("Cannot ask the store about itself", { error: messageOf(error) }));
+  };
+  ask();
+  const timer = clock.every(STORE_STATUS_MS, ask);
+  return { status: () => latest, stop: () => timer.stop() };
+}
