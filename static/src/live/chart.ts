@@ -133,7 +133,7 @@ function optionsOf(host: HTMLElement, palette: Palette, dashboard: Dashboard): u
         side: 1,
         values: (_, ticks) => ticks.map((gb) => (ramGb() === null ? "" : String(gb))),
         size: 40,
-        space: 36,
+        space,
         incrs: GIB_STEPS,
         grid: { show: false },
         stroke: palette.cache,
