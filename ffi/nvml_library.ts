@@ -53,8 +53,8 @@ export class NvmlLibrary {
         ? "Cannot open the NVIDIA driver's library: libnvidia-ml.so.1 is not on this machine"
         : `Cannot open the NVIDIA driver's library: ${refusals.filter((text) => !text.includes("No such file"))[0]}`,
       hint: isAbsent
-        ? "Install the NVIDIA driver, or set gpu.nvml to the path of libnvidia-ml.so.1"
-        : "Check the file and its permissions, or set gpu.nvml to another path of libnvidia-ml.so.1",
+        ? "Install the NVIDIA driver, or give the path of libnvidia-ml.so.1 with --nvml"
+        : "Check the file and its permissions, or give another path of libnvidia-ml.so.1 with --nvml",
       cause: refusals,
     });
   }

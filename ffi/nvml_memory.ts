@@ -118,7 +118,7 @@ function readList(
       message:
         `Cannot read the GPU's process list: ${list.symbol} wrote ${list.count} entries of a size that is neither ` +
         `24 nor 32 bytes (${list.expected} expected of this driver)`,
-      hint: "A library that stands in for the driver's (a vGPU shim) may be loaded; check gpu.nvml and LD_PRELOAD",
+      hint: "A library that stands in for the driver's (a vGPU shim) may be loaded; check --nvml and LD_PRELOAD",
     });
   }
   return decodeProcesses(new DataView(buffer.buffer), { count: list.count, stride });

@@ -1,7 +1,6 @@
 /** The arbitrated card, seen from the main thread: every driver call happens in the nvml Worker, under a deadline. */
 import { type Clock, type Gpu, GpuUnavailable, type Log, type Timer } from "../model/ports.ts";
 import type { BarrierReading, GpuFacts, GpuReading } from "../model/sample.ts";
-import type { MonotonicMs } from "../model/units.ts";
 import type { GpuChoice } from "../sample/gpu_facts.ts";
 import {
   CONTROL,
@@ -28,8 +27,8 @@ export interface ConnectGpuOptions {
   readonly deadlineMs?: number;
 }
 
-/** How long a Worker may take to start, with a busy machine's module loading. */
-const START_MS = 10_000;
+/** How long a Worker may take to start: 50 ms usually, seconds on a busy machine that compiles it first. */
+const START_MS = 30_000;
 
 /** Connects to the card. Nothing is opened before the first call, and nothing has to be there: it heals by itself. */
 export function connectGpu(options: ConnectGpuOptions): Gpu {
@@ -37,8 +36,8 @@ export function connectGpu(options: ConnectGpuOptions): Gpu {
 }
 
 interface Question {
-  readonly askedAtMs: MonotonicMs;
-  readonly timer: Timer;
+  /** Its deadline; null while it still waits for the Worker to start. */
+  timer: Timer | null;
   readonly resolve: (value: GpuFacts | GpuReading) => void;
   readonly reject: (reason: unknown) => void;
 }
@@ -46,8 +45,8 @@ interface Question {
 interface Running {
   readonly worker: Worker;
   readonly control: Int32Array<SharedArrayBuffer>;
-  /** Messages from before the Worker could listen; null once it can. */
-  queue: ToWorker[] | null;
+  /** What waits for the Worker to start; null once it has. */
+  starting: { readonly queue: ToWorker[]; readonly timer: Timer } | null;
 }
 
 class NvmlClient implements Gpu {
@@ -106,7 +105,8 @@ class NvmlClient implements Gpu {
     const running = this.#running;
     if (running === null) return;
     // A Worker that hangs in the driver can't be asked; it goes with the process.
-    if (running.queue === null && !this.#standing.isWedged) await this.#askToClose();
+    running.starting?.timer.stop();
+    if (running.starting === null && !this.#standing.isWedged) await this.#askToClose();
     running.worker.terminate();
     this.#running = null;
   }
@@ -132,15 +132,12 @@ class NvmlClient implements Gpu {
     if (objection !== null) return Promise.reject(objection);
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
-      const askedAtMs = this.#clock.monotonicMs();
-      const timer = this.#clock.after(this.#patienceMs(), () => reject(this.#standing.overdue(id, askedAtMs)));
       // An aborted question stays on the books: its call may still hang.
       const onAbort = () => reject(signal?.reason);
       const done = () => signal?.removeEventListener("abort", onAbort);
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#questions.set(id, {
-        askedAtMs,
-        timer,
+        timer: null,
         resolve: (value) => (done(), resolve(value)),
         reject: (reason) => (done(), reject(reason)),
       });
@@ -148,21 +145,9 @@ class NvmlClient implements Gpu {
     });
   }
 
-  /** A Worker that hasn't started yet is given the time for it too. */
-  #patienceMs(): number {
-    return this.#running?.queue === null ? this.#deadlineMs : START_MS + this.#deadlineMs;
-  }
-
   #beginStream(): void {
     const id = ++this.#lastId;
-    this.#watchers.begin(id, {
-      deadlineMs: this.#patienceMs(),
-      onOverdue: (sinceMs) => {
-        const cause = this.#standing.overdue(id, sinceMs);
-        this.#endStream();
-        this.#watchers.lose(cause);
-      },
-    });
+    this.#watchers.begin(id);
     this.#post({ kind: "stream", id });
   }
 
@@ -177,17 +162,39 @@ class NvmlClient implements Gpu {
 
   #post(message: ToWorker): void {
     this.#running ??= this.#start();
-    const { worker, control, queue } = this.#running;
-    if (queue !== null) {
-      queue.push(message);
-      return;
+    if (this.#running.starting !== null) this.#running.starting.queue.push(message);
+    else this.#send(this.#running, message);
+  }
+
+  /** Posts to a Worker that listens; from here on its deadline counts. */
+  #send({ worker, control }: Running, message: ToWorker): void {
+    if (message.kind === "stream") {
+      // One that was given up meanwhile would never learn that it is over.
+      if (message.id !== this.#watchers.streamId) return;
+      Atomics.store(control, CONTROL.stream, message.id);
+      this.#guardStream(message.id);
     }
-    if (message.kind === "stream") Atomics.store(control, CONTROL.stream, message.id);
     if (message.kind === "ask") {
       Atomics.add(control, CONTROL.asked, 1);
       Atomics.notify(control, CONTROL.stream);
+      this.#guardQuestion(message.id);
     }
     worker.postMessage(message);
+  }
+
+  #guardQuestion(id: number): void {
+    const question = this.#questions.get(id);
+    if (question === undefined) return;
+    const askedAtMs = this.#clock.monotonicMs();
+    question.timer = this.#clock.after(this.#deadlineMs, () => question.reject(this.#standing.overdue(id, askedAtMs)));
+  }
+
+  #guardStream(id: number): void {
+    this.#watchers.guard(this.#deadlineMs, (sinceMs) => {
+      const cause = this.#standing.overdue(id, sinceMs);
+      this.#endStream();
+      this.#watchers.lose(cause);
+    });
   }
 
   #start(): Running {
@@ -199,7 +206,11 @@ class NvmlClient implements Gpu {
       this.#lose(worker, event.message);
     });
     worker.addEventListener("messageerror", () => this.#lose(worker, "a message could not be read"));
-    return { worker, control: new Int32Array(new SharedArrayBuffer(CONTROL_BYTES)), queue: [] };
+    const timer = this.#clock.after(
+      START_MS,
+      () => this.#lose(worker, `it has not started within ${START_MS / 1000} s`),
+    );
+    return { worker, control: new Int32Array(new SharedArrayBuffer(CONTROL_BYTES)), starting: { queue: [], timer } };
   }
 
   #hear(message: FromWorker): void {
@@ -227,29 +238,22 @@ class NvmlClient implements Gpu {
 
   #configure(): void {
     const running = this.#running;
-    if (running === null) return;
-    const queue = running.queue ?? [];
-    running.queue = null;
+    if (running === null || running.starting === null) return;
+    const { queue, timer } = running.starting;
+    timer.stop();
+    running.starting = null;
     const { source, choice, sysRoot = "/sys" } = this.#options;
-    const config = {
-      source,
-      choice,
-      sysRoot,
-      control: running.control.buffer,
-      monotonicMs: this.#clock.monotonicMs(),
-    };
-    this.#post({ kind: "configure", config });
-    for (const message of queue) {
-      // A stream that was given up meanwhile would never learn that it is over.
-      if (message.kind !== "stream" || message.id === this.#watchers.streamId) this.#post(message);
-    }
+    const monotonicMs = this.#clock.monotonicMs();
+    const config = { source, choice, sysRoot, control: running.control.buffer, monotonicMs };
+    this.#send(running, { kind: "configure", config });
+    for (const message of queue) this.#send(running, message);
   }
 
   #settle(id: number): Question | undefined {
     this.#standing.returned(id);
     const question = this.#questions.get(id);
     this.#questions.delete(id);
-    question?.timer.stop();
+    question?.timer?.stop();
     return question;
   }
 
@@ -265,6 +269,7 @@ class NvmlClient implements Gpu {
   #lose(worker: Worker, reason: string): void {
     if (this.#running?.worker !== worker) return;
     worker.terminate();
+    this.#running.starting?.timer.stop();
     this.#running = null;
     this.#standing.forgetOverdue();
     const cause = new GpuUnavailable(
@@ -281,7 +286,7 @@ class NvmlClient implements Gpu {
     const questions = [...this.#questions.values()];
     this.#questions.clear();
     for (const question of questions) {
-      question.timer.stop();
+      question.timer?.stop();
       question.reject(cause);
     }
     this.#endStream();

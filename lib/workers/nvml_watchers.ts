@@ -10,9 +10,8 @@ export interface Watcher {
 
 interface Stream {
   readonly id: number;
-  readonly guard: Timer;
-  /** When the newest reading came, or when the first was asked for. */
-  lastAtMs: MonotonicMs;
+  /** Null while it waits for the Worker to start. */
+  guard: Timer | null;
 }
 
 /** One stream for every watcher: it begins with the first and ends with the last of them. */
@@ -20,6 +19,8 @@ export class Watchers {
   readonly #clock: Clock;
   readonly #watchers = new Set<Watcher>();
   #stream: Stream | null = null;
+  /** When the newest reading came, or when the first was asked for. */
+  #lastAtMs: MonotonicMs = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -43,28 +44,30 @@ export class Watchers {
     return this.#watchers.delete(watcher);
   }
 
-  /** Notes that a stream was asked for; `onOverdue` is called once if no reading comes for `deadlineMs`. */
-  begin(id: number, guard: { readonly deadlineMs: number; readonly onOverdue: (sinceMs: MonotonicMs) => void }): void {
-    const stream: Stream = {
-      id,
-      lastAtMs: this.#clock.monotonicMs(),
-      guard: this.#clock.every(guard.deadlineMs / 4, () => {
-        if (this.#clock.monotonicMs() - stream.lastAtMs >= guard.deadlineMs) guard.onOverdue(stream.lastAtMs);
-      }),
-    };
-    this.#stream = stream;
+  /** Notes that a stream was asked for. */
+  begin(id: number): void {
+    this.#stream = { id, guard: null };
+  }
+
+  /** From now on `onOverdue` is called once if no reading comes for `deadlineMs`. */
+  guard(deadlineMs: number, onOverdue: (sinceMs: MonotonicMs) => void): void {
+    if (this.#stream === null) return;
+    this.#lastAtMs = this.#clock.monotonicMs();
+    this.#stream.guard = this.#clock.every(deadlineMs / 4, () => {
+      if (this.#clock.monotonicMs() - this.#lastAtMs >= deadlineMs) onOverdue(this.#lastAtMs);
+    });
   }
 
   deliver(id: number, reading: BarrierReading): void {
     if (this.#stream?.id !== id) return;
-    this.#stream.lastAtMs = this.#clock.monotonicMs();
+    this.#lastAtMs = this.#clock.monotonicMs();
     // A watcher may stop itself or another on what it hears.
     for (const watcher of [...this.#watchers]) if (this.#watchers.has(watcher)) watcher.onReading(reading);
   }
 
   /** The stream is no longer wanted, or no longer there. */
   end(): void {
-    this.#stream?.guard.stop();
+    this.#stream?.guard?.stop();
     this.#stream = null;
   }
 

@@ -328,33 +328,61 @@ Deno.test("a simulated card goes the same way", async () => {
   });
 });
 
-Deno.test("a Worker that fails is started again, after the back-off", async () => {
+/** Runs with a Worker that only does what it is told here. */
+async function withWorkers(onStart: (worker: EventTarget) => void, run: () => Promise<void>): Promise<void> {
   const Real = globalThis.Worker;
-  const started: EventTarget[] = [];
-  class FailingWorker extends EventTarget {
+  class FakeWorker extends EventTarget {
     constructor() {
       super();
-      started.push(this);
-      queueMicrotask(() =>
-        this.dispatchEvent(new ErrorEvent("error", { message: "no such module", cancelable: true }))
-      );
+      onStart(this);
     }
     postMessage(): void {}
-    terminate(): void {}
+    terminate(): void {
+      this.dispatchEvent(new Event("terminated"));
+    }
   }
-  Object.assign(globalThis, { Worker: FailingWorker });
+  Object.assign(globalThis, { Worker: FakeWorker });
   try {
-    await withGpu({ source: { kind: "library", paths: [] } }, async ({ gpu, clock }) => {
+    await run();
+  } finally {
+    Object.assign(globalThis, { Worker: Real });
+  }
+}
+
+Deno.test("a Worker that fails is started again, after the back-off", async () => {
+  let started = 0;
+  const fail = (worker: EventTarget) => {
+    started++;
+    const error = new ErrorEvent("error", { message: "no such module", cancelable: true });
+    queueMicrotask(() => worker.dispatchEvent(error));
+  };
+  await withWorkers(fail, () =>
+    withGpu({ source: { kind: "library", paths: [] } }, async ({ gpu, clock }) => {
       const [reading, watcher] = [gpu.read(), watch(gpu)];
       assert.match((await refused(reading)).message, /Worker failed: no such module/);
       assert.equal(watcher.lost.length, 1);
       await refused(gpu.read());
-      assert.equal(started.length, 1);
+      assert.equal(started, 1);
       clock.advance(1_000);
       await refused(gpu.read());
-      assert.equal(started.length, 2);
-    });
-  } finally {
-    Object.assign(globalThis, { Worker: Real });
-  }
+      assert.equal(started, 2);
+    }));
+});
+
+Deno.test("a Worker that never starts is given up, and is no hanging driver", async () => {
+  let terminated = 0;
+  await withWorkers(
+    (worker) => worker.addEventListener("terminated", () => terminated++),
+    () =>
+      withGpu({ source: { kind: "library", paths: [] } }, async ({ gpu, clock }) => {
+        const [reading, watcher] = [gpu.read(), watch(gpu)];
+        clock.advance(29_999);
+        assert.equal(terminated, 0);
+        clock.advance(1);
+        const cause = await refused(reading);
+        assert.deepEqual([cause.kind, terminated], ["lost", 1]);
+        assert.match(cause.message, /has not started within 30 s/);
+        assert.equal(watcher.lost[0], cause);
+      }),
+  );
 });
