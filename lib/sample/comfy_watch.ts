@@ -1,11 +1,12 @@
 import type { Clock, ComfyCompletion, ComfyQueue, Timer } from "../model/ports.ts";
 import type { SourceReport } from "../model/sample.ts";
 import type { ComfyState } from "../model/tenants.ts";
-import type { MonotonicMs, WallMs } from "../model/units.ts";
+import type { MonotonicMs } from "../model/units.ts";
 import type { ComfyClient } from "../upstream/comfy.ts";
 import type { ComfyFrame, ComfyStats } from "../upstream/comfy_parse.ts";
 import { type ComfySocket, type ComfySocketOptions, openComfySocket } from "../upstream/comfy_socket.ts";
 import { isUnreached, UpstreamError } from "../upstream/upstream_error.ts";
+import { CallReport } from "./call_report.ts";
 import { ComfyCompletions } from "./comfy_completions.ts";
 import { type Poller, startPoller } from "./poller.ts";
 import { awaitFirstAnswer, explainReach, type Reach } from "./reach.ts";
@@ -50,6 +51,8 @@ const STATS_MS = 10_000;
  * late frames' old counts as new work.
  */
 const SETTLE_MS = 100;
+/** The worker takes a prompt within milliseconds, or when its garbage collection ends. */
+const TAKEN_WITHIN_MS = 2_000;
 /** A silent socket is replaced at most this often: it may be our connection, and it may be someone else's. */
 const RENEW_MS = 30_000;
 
@@ -62,6 +65,7 @@ class ComfyWatcher implements ComfyWatch {
   readonly #api: ComfyClient;
   readonly #clock: Clock;
   readonly #onActivity: (activity: ComfyActivity) => void;
+  readonly #calls: CallReport;
   readonly #completions: ComfyCompletions;
   readonly #socket: ComfySocket;
   readonly #queuePoller: Poller;
@@ -75,6 +79,7 @@ class ComfyWatcher implements ComfyWatch {
   #frames = 0;
 
   #count: number | null = null;
+  #changedAtMs: MonotonicMs = 0;
   #announced: number | null = null;
   #runningId: string | null = null;
   #progress: ComfyState["progress"] = null;
@@ -83,14 +88,12 @@ class ComfyWatcher implements ComfyWatch {
 
   #failure: UpstreamError | null = null;
   #heardAtMs: MonotonicMs | null = null;
-  #durationMs = 0;
-  #lastOkAtMs: WallMs | null = null;
-  #lastError: string | null = null;
 
   constructor({ api, clock, onActivity, onCompleted, openSocket = openComfySocket }: ComfyWatchOptions) {
     this.#api = api;
     this.#clock = clock;
     this.#onActivity = onActivity;
+    this.#calls = new CallReport(clock);
     this.#completions = new ComfyCompletions({ api, clock, onCompleted });
     this.#socket = openSocket({
       url: api.url,
@@ -127,9 +130,7 @@ class ComfyWatcher implements ComfyWatch {
   }
 
   report(): SourceReport {
-    const crash = this.#queuePoller.crash ?? this.#statsPoller.crash;
-    const lastError = crash ?? this.#lastError ?? this.#completions.lastError;
-    return { ok: lastError === null, durationMs: this.#durationMs, lastOkAtMs: this.#lastOkAtMs, lastError };
+    return this.#calls.report(this.#queuePoller.crash, this.#statsPoller.crash, this.#completions.lastError);
   }
 
   remedy(): string | null {
@@ -146,10 +147,7 @@ class ComfyWatcher implements ComfyWatch {
 
   stop(): void {
     this.#settling?.stop();
-    this.#queuePoller.stop();
-    this.#statsPoller.stop();
-    this.#completions.stop();
-    this.#socket.stop();
+    for (const part of [this.#queuePoller, this.#statsPoller, this.#completions, this.#socket]) part.stop();
   }
 
   /** Null while online. A stall is no absence: only a read that failed with nothing heard since counts. */
@@ -204,6 +202,7 @@ class ComfyWatcher implements ComfyWatch {
       this.#onActivity({ atMs, queueRemaining: count });
     }
     if (count === before) return;
+    this.#changedAtMs = atMs;
     this.#idleSinceMs = count === 0 ? atMs : null;
     if (before !== null && count < before) this.#completions.noteEnds(before - count, count);
     if (count === 0) this.#setRunning(null);
@@ -217,15 +216,15 @@ class ComfyWatcher implements ComfyWatch {
   async #readQueue(signal: AbortSignal): Promise<void> {
     const startedAtMs = this.#clock.monotonicMs();
     const framesBefore = this.#frames;
+    const ended = this.#calls.begin();
     try {
       const queue = await this.#api.queue(signal);
-      this.#durationMs = this.#clock.monotonicMs() - startedAtMs;
+      ended(null);
       this.#onQueue(queue, framesBefore === this.#frames);
-      this.#lastOkAtMs = this.#clock.wallMs();
-      this.#lastError = null;
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof UpstreamError)) throw error;
+      ended(error.message);
       this.#onFailure(error, startedAtMs);
     }
   }
@@ -240,6 +239,9 @@ class ComfyWatcher implements ComfyWatch {
     this.#completions.noteQueue(queue);
     const count = queue.running.length + queue.pending.length;
     if (count > 0 && this.#count !== 0) this.#setRunning(queue.running[0] ?? null);
+    // Read before the worker took it: which one runs shows in a moment, unless someone has paused the queue.
+    const isFresh = this.#clock.monotonicMs() - this.#changedAtMs < TAKEN_WITHIN_MS;
+    if (queue.running.length === 0 && count > 0 && isFresh) this.#queuePoller.poke();
     if (!isNewest) return;
     this.#settling?.stop();
     if (count === this.#count) return;
@@ -267,8 +269,6 @@ class ComfyWatcher implements ComfyWatch {
   }
 
   #onFailure(error: UpstreamError, startedAtMs: MonotonicMs): void {
-    this.#durationMs = this.#clock.monotonicMs() - startedAtMs;
-    this.#lastError = error.message;
     // Something was heard while this call hung: busy, not gone.
     const isHeardSince = this.#heardAtMs !== null && this.#heardAtMs >= startedAtMs;
     if (isUnreached(error)) this.#onGone();

@@ -1,9 +1,10 @@
 import type { Clock, OllamaApi, Timer } from "../model/ports.ts";
 import type { SourceReport } from "../model/sample.ts";
 import type { InstalledModel, OllamaState, ResidentModel } from "../model/tenants.ts";
-import type { MonotonicMs, WallMs } from "../model/units.ts";
+import type { MonotonicMs } from "../model/units.ts";
 import { isUnreached, UpstreamError } from "../upstream/upstream_error.ts";
 import { BlobCache } from "./blob_cache.ts";
+import { CallReport } from "./call_report.ts";
 import { type Poller, startPoller } from "./poller.ts";
 import { awaitFirstAnswer, explainReach, type Reach } from "./reach.ts";
 
@@ -41,6 +42,7 @@ export function watchOllama(options: OllamaWatchOptions): OllamaWatch {
 class OllamaWatcher implements OllamaWatch {
   readonly #api: OllamaApi;
   readonly #clock: Clock;
+  readonly #calls: CallReport;
   readonly #blobs: BlobCache;
   readonly #psPoller: Poller;
   readonly #tagsPoller: Poller;
@@ -55,12 +57,11 @@ class OllamaWatcher implements OllamaWatch {
   /** The last `/api/ps` that failed, while the server itself may be well. */
   #psFailure: UpstreamError | null = null;
   #heardAtMs: MonotonicMs | null = null;
-  #durationMs = 0;
-  #lastOkAtMs: WallMs | null = null;
 
   constructor({ api, clock }: OllamaWatchOptions) {
     this.#api = api;
     this.#clock = clock;
+    this.#calls = new CallReport(clock);
     this.#blobs = new BlobCache(api, clock);
     this.#psPoller = startPoller({ clock, work: (signal) => this.#readPs(signal), periodMs: () => PS_MS });
     this.#tagsPoller = startPoller({ clock, work: (signal) => this.#readTags(signal), periodMs: () => TAGS_MS });
@@ -82,9 +83,7 @@ class OllamaWatcher implements OllamaWatch {
   }
 
   report(): SourceReport {
-    const crash = this.#psPoller.crash ?? this.#tagsPoller.crash ?? this.#blobsPoller.crash;
-    const lastError = crash ?? this.#psFailure?.message ?? null;
-    return { ok: lastError === null, durationMs: this.#durationMs, lastOkAtMs: this.#lastOkAtMs, lastError };
+    return this.#calls.report(this.#psPoller.crash, this.#tagsPoller.crash, this.#blobsPoller.crash);
   }
 
   remedy(): string | null {
@@ -110,18 +109,18 @@ class OllamaWatcher implements OllamaWatch {
   }
 
   async #readPs(signal: AbortSignal): Promise<void> {
-    const startedAtMs = this.#clock.monotonicMs();
+    const ended = this.#calls.begin();
     try {
       const resident = await this.#api.ps(signal);
+      ended(null);
       this.#onPs(resident);
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof UpstreamError)) throw error;
+      ended(error.message);
       this.#psFailure = error;
       if (error.kind === "timeout") await this.#onStall(error, signal);
       else this.#onAbsent(error);
-    } finally {
-      this.#durationMs = this.#clock.monotonicMs() - startedAtMs;
     }
   }
 
@@ -131,7 +130,6 @@ class OllamaWatcher implements OllamaWatch {
     this.#psFailure = null;
     this.#resident = resident;
     this.#residentAtMs = this.#clock.monotonicMs();
-    this.#lastOkAtMs = this.#clock.wallMs();
     const installed = new Set(this.#installed.map(({ digest }) => digest));
     if (wasAbsent || resident.some(({ digest }) => !installed.has(digest))) this.#tagsPoller.poke();
     if (this.#blobs.wantFirst(resident)) this.#blobsPoller.poke();

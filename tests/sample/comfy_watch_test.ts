@@ -29,6 +29,24 @@ Deno.test("a prompt is announced on its frame, before anything is asked", async 
   assert.deepEqual([idle.executing, idle.runningPromptId, idle.idleSinceMs], [false, null, clock.monotonicMs() - 100]);
 });
 
+Deno.test("a prompt that waits for the worker is looked at again, but a paused queue isn't pestered", async () => {
+  await using world = await watchFakeComfy();
+  const { clock, server, socket, watch } = world;
+  server.isWorking = false;
+  server.post("p-1");
+  socket.status(1);
+  await clock.advance(50);
+  assert.deepEqual([watch.state().executing, watch.state().runningPromptId], [true, null]);
+  server.isWorking = true;
+  await clock.advance(100);
+  assert.equal(watch.state().runningPromptId, "p-1");
+  server.isWorking = false;
+  await clock.advance(5_000);
+  const before = server.callsOf("queue");
+  await clock.advance(30_000);
+  assert.equal(server.callsOf("queue") - before, 10);
+});
+
 Deno.test("beside a socket that speaks, the queue is read every 3 s; without one every second", async () => {
   await using world = await watchFakeComfy();
   const { clock, server, socket } = world;

@@ -18,6 +18,8 @@ export class FakeComfy implements ComfyClient {
   /** While set, answers wait for it. */
   stall: Promise<void> | null = null;
   version = "0.3.64";
+  /** While false, the worker takes nothing: all that is queued is pending. */
+  isWorking = true;
   /** Called as each answer is about to be made. */
   beforeAnswer: ((verb: Verb) => void) | null = null;
   #number = 0;
@@ -59,7 +61,8 @@ export class FakeComfy implements ComfyClient {
   async queue(signal: AbortSignal) {
     const queued = this.#queued;
     await this.#answer("queue", signal);
-    return { running: queued.slice(0, 1), pending: queued.slice(1) };
+    const running = this.isWorking ? 1 : 0;
+    return { running: queued.slice(0, running), pending: queued.slice(running) };
   }
 
   async stats(signal: AbortSignal) {
