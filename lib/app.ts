@@ -1,0 +1,172 @@
+/**
+ * The composition root: the only place that opens libraries, database, sockets and the rest, in one order, and closes
+ * them in one order. What it opens is joined by house.ts.
+ */
+import { parseArgs } from "node:util";
+import { openLibc } from "../ffi/libc.ts";
+import { FLAG_KEYS } from "./config/keys.ts";
+import { loadConfig } from "./config/load.ts";
+import { placesOf } from "./config/places.ts";
+import type { Ground } from "./ground.ts";
+import type { House } from "./house.ts";
+import { Failure, messageOf } from "./model/failure.ts";
+import { VERSION } from "./model/version.ts";
+import { memoryStore } from "./record/memory_store.ts";
+import { readOnlyStore } from "./record/read_only_store.ts";
+import { accessOf, type Base, openHouseOn, openService, reportDefect, retentionOf } from "./service.ts";
+import { ALL_SCOPES, refuseBind } from "./show/access.ts";
+import type { CliAddress } from "./show/cli_commands.ts";
+import { findService } from "./show/http_invoker.ts";
+import { type Invoker, localInvoker } from "./show/invoker.ts";
+import { systemClock } from "./system/clock.ts";
+import { stderrLog } from "./system/log.ts";
+import { type Owner, takeLock } from "./system/owner_lock.ts";
+import { watchSignals } from "./system/signals.ts";
+import { connectStore } from "./workers/store_client.ts";
+
+/** Everything that an ordered end takes, together. */
+const SHUTDOWN_MS = 10_000;
+
+/** `hyperswap serve`: the service for this machine's card. Resolves with the exit code after an ordered end. */
+export async function serve(args: readonly string[]): Promise<number> {
+  const { openHardware } = await import("./ground.ts");
+  return await run(openBase(args), (base) => Promise.resolve(openHardware(base.loaded.config, base)));
+}
+
+/** `hyperswap demo`: the same service on a simulated box, in a folder of its own unless one is named. */
+export async function demo(args: readonly string[]): Promise<number> {
+  const { openSimulation } = await import("./ground.ts");
+  const dir = await Deno.makeTempDir({ prefix: "hyperswap_demo_" });
+  try {
+    const base = openBase(args, { "state-dir": `${dir}/state`, socket: `${dir}/hyperswap.sock` });
+    return await run(base, () => openSimulation({ ...base, dir: `${dir}/box` }));
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+/** Reads flags and configuration and opens what needs nothing else. `defaults` stand where neither says otherwise. */
+export function openBase(args: readonly string[], defaults: Readonly<Record<string, string>> = {}): Base {
+  const flags = readFlags(args);
+  const loaded = loadConfig({ flags: { ...defaults, ...flags } });
+  const { level, format } = loaded.config.log;
+  const log = stderrLog({ level, format });
+  const libc = openLibc();
+  return { loaded, libc, log, clock: systemClock(), places: placesOf(loaded, libc.effectiveUid === 0) };
+}
+
+function readFlags(args: readonly string[]): Record<string, string> {
+  const names = ["config", ...Object.keys(FLAG_KEYS)];
+  const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]));
+  try {
+    const { values } = parseArgs({ args: [...args], options });
+    return Object.fromEntries(
+      Object.entries(values).flatMap(([name, value]) => typeof value === "string" ? [[name, value]] : []),
+    );
+  } catch (error) {
+    throw new Failure("invalid_input", `Cannot read the arguments: ${messageOf(error)}`, {
+      hint: `It takes ${names.map((name) => `--${name}`).join(", ")}`,
+      cause: error,
+    });
+  }
+}
+
+async function run(base: Base, openGround: (base: Base) => Promise<Ground>): Promise<number> {
+  const { loaded, log, clock, places } = base;
+  const access = accessOf(loaded);
+  const unsafe = refuseBind(loaded.config.server.host, access);
+  if (unsafe !== null) throw new Failure(unsafe.code, unsafe.message, { hint: unsafe.hint ?? "" });
+  await Deno.mkdir(places.stateDir, { recursive: true });
+  const owner: Owner = {
+    pid: Deno.pid,
+    url: `http://${loaded.config.server.host}:${loaded.config.server.port}`,
+    socket: places.socketPath,
+    since: new Date(clock.wallMs()).toISOString(),
+  };
+  using _lock = takeLock(`${places.stateDir}/owner.lock`, base.libc, owner);
+  const ground = await openGround(base);
+  const service = await openService(base, { ground, access, owner });
+  const ended = Promise.withResolvers<void>();
+  using _signals = asDisposable(watchSignals({
+    onStop: (signal) => {
+      log.info(`Stopping on ${signal}`);
+      ended.resolve();
+    },
+    onReload: () => log.warn("Cannot reload the configuration while running: restart the service"),
+  }));
+  log.info(
+    `HyperSwap ${VERSION} is at ${service.listening.url}${ground.simulation === null ? "" : ` (${ground.simulation})`}`,
+  );
+  await ended.promise;
+  await Promise.race([service.close(), clock.sleep(SHUTDOWN_MS)]);
+  return 0;
+}
+
+/**
+ * Where a command's call goes: to the running service, looked for at its socket and its port; without one, to a house
+ * that only reads (SPEC 7, One owner).
+ */
+export async function findInvoker(address: CliAddress): Promise<Invoker> {
+  const flags = Object.entries(address).flatMap(([name, value]) =>
+    name === "token" || value === null ? [] : [`--${name}=${value}`]
+  );
+  const base = openBase([...flags, "--log-level=error"]);
+  const { config, surroundings } = base.loaded;
+  const isNamed = address.host !== null || address.port !== null;
+  const { host, port } = config.server;
+  const search = await findService({
+    socketPath: isNamed && address.socket === null ? null : base.places.socketPath,
+    url: address.socket !== null && !isNamed ? null : `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${port}`,
+    token: address.token ?? surroundings.token,
+  }, base.clock);
+  if (search.invoker !== null) return search.invoker;
+  let house: Promise<Reader> | null = null;
+  const inner = localInvoker({
+    services: async () => (await (house ??= openReader(base))).services,
+    scopes: ALL_SCOPES,
+    report: (error, operation) => reportDefect(base, error, operation),
+    isReadOnly: true,
+  });
+  return {
+    ...inner,
+    close: () => {
+      inner.close();
+      house?.then((reader) => reader.close(), (error) => base.log.warn(messageOf(error)));
+    },
+  };
+}
+
+interface Reader {
+  readonly services: House["services"];
+  close(): Promise<void>;
+}
+
+/** A house that looks and touches nothing, for reads where no service runs. */
+async function openReader(base: Base): Promise<Reader> {
+  const { openHardware } = await import("./ground.ts");
+  const ground = openHardware(base.loaded.config, base);
+  const hasHistory = await Deno.stat(base.places.databasePath).then(() => true, () => false);
+  const store = hasHistory
+    ? connectStore({
+      path: base.places.databasePath,
+      retention: retentionOf(base.loaded),
+      clock: base.clock,
+      log: base.log,
+    })
+    : memoryStore();
+  const still: Ground = { ...ground, policy: { ...ground.policy, mode: "paused" } };
+  const house = await openHouseOn(still, base, { store: readOnlyStore(store), ticked: () => {} });
+  await house.ready;
+  return {
+    services: house.services,
+    close: async () => {
+      await house.close();
+      await ground.close();
+      await store.close();
+    },
+  };
+}
+
+function asDisposable(timer: { stop(): void }): Disposable {
+  return { [Symbol.dispose]: () => timer.stop() };
+}

@@ -1,0 +1,98 @@
+/** What a house stands on: a card, a /proc and two servers; this machine's, or a simulated box's. */
+import type { Libc } from "../ffi/libc.ts";
+import type { Config } from "./config/schema.ts";
+import type { Policy } from "./model/policy.ts";
+import type { Clock, Gpu, Log, Proc } from "./model/ports.ts";
+import { openProc } from "./sample/proc.ts";
+import { type TenantProcesses, tenantProcesses } from "./sample/tenant_processes.ts";
+import { isRemoteUrl, portOf } from "./upstream/locality.ts";
+import { connectGpu } from "./workers/nvml_client.ts";
+
+export interface Ground {
+  readonly gpu: Gpu;
+  readonly proc: Proc;
+  readonly tenants: TenantProcesses;
+  readonly ollamaUrl: string;
+  readonly comfyUrl: string;
+  /** What a simulated box is called; null for the real one. */
+  readonly simulation: string | null;
+  /** What of the policy this ground sets itself. */
+  readonly policy: Partial<Policy>;
+  close(): Promise<void>;
+}
+
+export interface GroundParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly libc: Libc;
+}
+
+/** This machine. Nothing has to be there: the card and both servers are noticed when they come. */
+export function openHardware(config: Config, { clock, log, libc }: GroundParts): Ground {
+  const { uuid, index, nvml } = config.gpu;
+  const gpu = connectGpu({
+    source: { kind: "library", paths: nvml === "" ? null : [nvml] },
+    choice: uuid === "" ? { uuid: null, index } : { uuid, index: null },
+    clock,
+    log,
+    sysRoot: config.proc.sys_root,
+  });
+  const proc = openProc(libc, config.proc.root);
+  return {
+    gpu,
+    proc,
+    tenants: tenantsOf({ proc, clock, ollamaUrl: config.ollama.url, comfyUrl: config.comfyui.url }),
+    ollamaUrl: config.ollama.url,
+    comfyUrl: config.comfyui.url,
+    simulation: null,
+    policy: {},
+    close: () => gpu.close(),
+  };
+}
+
+/** Idle seconds before the demo purges ComfyUI: the real 30 would leave little to see in a minute. */
+const DEMO_IDLE_MS = 8_000;
+
+/** A simulated box with traffic that comes and goes. `dir`: an empty folder for its /proc. */
+export async function openSimulation(
+  { clock, log, libc, dir }: GroundParts & { readonly dir: string },
+): Promise<Ground> {
+  const [{ openBox }, { startTraffic }] = await Promise.all([import("./lab/box.ts"), import("./lab/traffic.ts")]);
+  await Deno.mkdir(dir, { recursive: true });
+  const box = await openBox({ clock, dir });
+  const gpu = connectGpu({
+    source: { kind: "simulated", table: box.table.buffer },
+    choice: { uuid: null, index: 0 },
+    clock,
+    log,
+  });
+  const proc = openProc(libc, box.procRoot);
+  const traffic = startTraffic(box);
+  const { DEFAULT_POLICY } = await import("./model/policy.ts");
+  return {
+    gpu,
+    proc,
+    tenants: tenantsOf({ proc, clock, ollamaUrl: box.ollama.url, comfyUrl: box.comfy.url }),
+    ollamaUrl: box.ollama.url,
+    comfyUrl: box.comfy.url,
+    simulation: "a simulated RTX 4080 SUPER with a simulated Ollama and ComfyUI",
+    policy: { purge: { ...DEFAULT_POLICY.purge, idleMs: DEMO_IDLE_MS } },
+    close: async () => {
+      traffic.stop();
+      await gpu.close();
+      await box[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function tenantsOf(
+  { proc, clock, ollamaUrl, comfyUrl }: {
+    readonly proc: Proc;
+    readonly clock: Clock;
+    readonly ollamaUrl: string;
+    readonly comfyUrl: string;
+  },
+): TenantProcesses {
+  const localPort = (url: string) => isRemoteUrl(url) ? null : portOf(url);
+  return tenantProcesses({ proc, clock, ollamaPort: localPort(ollamaUrl), comfyPort: localPort(comfyUrl) });
+}

@@ -1,0 +1,2 @@
+/** This build's version; a test holds it against deno.json. */
+export const VERSION = "0.1.0";

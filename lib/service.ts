@@ -1,0 +1,195 @@
+/** One service: record, house, doors and lock on a ground, opened in one order and closed in one order. */
+import type { Libc } from "../ffi/libc.ts";
+import type { Loaded } from "./config/load.ts";
+import type { Places } from "./config/places.ts";
+import { policyOf } from "./config/policy.ts";
+import type { Ground } from "./ground.ts";
+import { type House, openHouse } from "./house.ts";
+import { Failure, messageOf } from "./model/failure.ts";
+import type { Clock, Log, Store } from "./model/ports.ts";
+import type { Sample } from "./model/sample.ts";
+import type { About } from "./model/services.ts";
+import { VERSION } from "./model/version.ts";
+import { telemetryRow } from "./record/recorder.ts";
+import type { Retention } from "./record/retention.ts";
+import { DEFAULT_DESKTOP } from "./sample/attribution.ts";
+import type { AccessPolicy } from "./show/access.ts";
+import type { Listening } from "./show/listen.ts";
+import { type Owner, type OwnerLock, takeLock } from "./system/owner_lock.ts";
+import { sdNotify } from "./system/sd_notify.ts";
+import { connectComfy } from "./upstream/comfy.ts";
+import { connectOllama } from "./upstream/ollama.ts";
+import { connectStore } from "./workers/store_client.ts";
+
+const DAY_MS = 86_400_000;
+
+/** What stands before anything is opened. */
+export interface Base {
+  readonly loaded: Loaded;
+  readonly places: Places;
+  readonly libc: Libc;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface Service {
+  readonly listening: Listening;
+  close(): Promise<void>;
+}
+
+export async function openService(
+  base: Base,
+  { ground, access, owner }: { readonly ground: Ground; readonly access: AccessPolicy; readonly owner: Owner },
+): Promise<Service> {
+  const { loaded, log, clock, places, libc } = base;
+  const { notifySocket } = loaded.surroundings;
+  const systemd = sdNotify({
+    socketPath: notifySocket,
+    log,
+    sendDatagram: (address, data) => libc.sendDatagram(address, data),
+  });
+  const store = connectStore({ path: places.databasePath, retention: retentionOf(loaded), clock, log });
+  const card = new CardClaim(base, owner, ground.simulation !== null);
+  const house = await openHouseOn(ground, base, {
+    store,
+    ticked: (sample) => {
+      card.see(sample);
+      systemd.watchdog();
+    },
+  });
+  const report = (error: unknown, operation: string) => reportDefect(base, error, operation);
+  const [{ openRest }, { listen }, { assets }] = await Promise.all([
+    import("./show/rest.ts"),
+    import("./show/listen.ts"),
+    import("../static/assets.ts"),
+  ]);
+  const rest = openRest({ services: house.services, clock, access: () => access, assets, report });
+  const { host: hostname, port } = loaded.config.server;
+  const listening = await listen({
+    rest,
+    hostname,
+    port,
+    socketPath: places.socketPath,
+    guardSocket: guardSocket(libc),
+  });
+  await house.ready;
+  systemd.ready(`Listening on ${listening.url}`);
+  await store.append({
+    atMs: clock.wallMs(),
+    kind: "service",
+    fields: { message: `HyperSwap ${VERSION} started`, version: VERSION },
+  });
+  const close = async () => {
+    systemd.stopping("Stopping");
+    // Streams first: a server that waits for its requests would wait for them for ever.
+    await rest.close();
+    await listening.stop();
+    await house.close();
+    await ground.close();
+    await store.close();
+    card[Symbol.dispose]();
+  };
+  return { listening, close };
+}
+
+/** The house on a ground, with clients for the servers the ground names. */
+export async function openHouseOn(
+  ground: Ground,
+  { clock, log, loaded }: Pick<Base, "clock" | "log" | "loaded">,
+  { store, ticked }: { readonly store: Store; readonly ticked: (sample: Sample) => void },
+): Promise<House> {
+  const about: About = { version: VERSION, pid: Deno.pid, startedAtMs: clock.wallMs(), simulation: ground.simulation };
+  return await openHouse({
+    clock,
+    log,
+    gpu: ground.gpu,
+    proc: ground.proc,
+    tenants: ground.tenants,
+    ollama: connectOllama({ url: ground.ollamaUrl, clock }),
+    comfy: connectComfy({ url: ground.comfyUrl, clock }),
+    store,
+    desktop: [...DEFAULT_DESKTOP, ...loaded.config.attribution.desktop],
+    record: (sample) => store.telemetry(telemetryRow(sample)),
+    policy: { ...policyOf(loaded.config), ...ground.policy },
+    about,
+    ticked,
+  });
+}
+
+/** The card's lock, taken as soon as its uuid is known; a card that somebody else owns ends this service. */
+class CardClaim implements Disposable {
+  #lock: OwnerLock | null = null;
+  readonly #base: Base;
+  readonly #owner: Owner;
+  #isSettled: boolean;
+
+  constructor(base: Base, owner: Owner, isSimulated: boolean) {
+    this.#base = base;
+    this.#owner = owner;
+    this.#isSettled = isSimulated;
+  }
+
+  see(sample: Sample): void {
+    if (this.#isSettled || !sample.gpu.available) return;
+    this.#isSettled = true;
+    const path = `/run/lock/hyperswap-${sample.gpu.facts.uuid}.lock`;
+    try {
+      this.#lock = takeLock(path, this.#base.libc, this.#owner);
+    } catch (error) {
+      const details = error instanceof Failure ? error.details : null;
+      if (details === null || details["owner"] === undefined) {
+        this.#base.log.warn(`Cannot lock the card: ${messageOf(error)}`);
+        return;
+      }
+      throw error;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#lock?.[Symbol.dispose]();
+  }
+}
+
+export function retentionOf({ config }: Loaded): Retention {
+  const { raw_days: rawDays, event_days: eventDays } = config.history;
+  return { telemetryMs: rawDays * DAY_MS, eventsMs: eventDays * DAY_MS };
+}
+
+/** Who may do what, with the tokens read from their files. */
+export function accessOf({ config }: Loaded): AccessPolicy {
+  const tokens = config.access.tokens.map(({ name, secret, secret_file: file, scopes }) => {
+    if (file === "") return { name, secret, scopes };
+    try {
+      return { name, secret: Deno.readTextFileSync(file).split("\n")[0]?.trim() ?? "", scopes };
+    } catch (error) {
+      throw new Failure("invalid_input", `Cannot read the token "${name}" from ${file}: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  });
+  return { loopback: config.access.loopback, hosts: config.access.hosts, tokens };
+}
+
+/** Mode 0660 and, where it exists, the group hyperswap: the socket may do everything. */
+function guardSocket(libc: Libc): (path: string) => void {
+  return (path) => {
+    libc.chmod(path, 0o660);
+    const gid = groupId(libc, "hyperswap");
+    if (gid !== null && libc.effectiveUid === 0) libc.chown(path, { uid: 0, gid });
+  };
+}
+
+function groupId(libc: Libc, name: string): number | null {
+  const line = libc.readText("/etc/group").split("\n").find((entry) => entry.startsWith(`${name}:`));
+  const gid = line?.split(":")[2];
+  return gid === undefined ? null : Number(gid);
+}
+
+export function reportDefect({ clock, log }: Pick<Base, "clock" | "log">, error: unknown, operation: string): string {
+  const id = clock.uuid().slice(0, 8);
+  log.error(`Defect in ${operation}`, {
+    id,
+    error: error instanceof Error ? error.stack ?? error.message : String(error),
+  });
+  return id;
+}
