@@ -5,6 +5,7 @@ import { fieldsToText, parseFields } from "./fields_text.ts";
 import { RecentItems } from "./recent_items.ts";
 import { PruneSchedule } from "./retention.ts";
 import type { FileStatus, StoreLink } from "./store_link.ts";
+import { within } from "./within.ts";
 import { WriteQueue } from "./write_queue.ts";
 
 /** Telemetry is written this often, and a store that failed is tried again this often. SPEC 5 allows 5 s. */
@@ -12,7 +13,11 @@ const TICK_MS = 4_000;
 /** A write that takes longer leaves its callers with what is in memory; it may still succeed later. */
 const WRITE_MS = 3_000;
 const READ_MS = 5_000;
-const CLOSE_MS = 3_000;
+/** Until the file has answered once: its Worker starts, and a large file is counted. */
+const FIRST_MS = 15_000;
+/** At the end: for what waits, and then for the file itself. */
+const FLUSH_MS = 3_000;
+const CLOSE_MS = 1_000;
 /** What waits in memory while the file can't be written: an hour of rows. */
 const MAX_ROWS = 3_600;
 const MAX_RECENT = 1_000;
@@ -41,6 +46,7 @@ export class SteadyStore implements Store {
   /** The write under way is overdue: nothing else can be asked meanwhile. */
   #isStuck = false;
   #error: string | null = null;
+  #hasAnswered = false;
   #closing: Promise<void> | null = null;
 
   constructor(options: SteadyStoreOptions) {
@@ -81,15 +87,13 @@ export class SteadyStore implements Store {
     const before = query.before === null ? null : this.#queue.idOf(query.before);
     const asked = { ...query, before };
     if (!query.durable) return this.#recent.list(asked);
-    // Temporary ids name what is in memory only, and that is newer than anything in the file.
-    const waiting = before !== null && before >= 0 ? [] : this.#recent.list(asked).filter((item) => item.id < 0);
+    const isInFile = before !== null && before >= 0;
     const kept = await this.#read(() =>
-      this.#link.history({
-        limit: query.limit,
-        kind: query.kind,
-        before: before !== null && before >= 0 ? before : null,
-      })
+      this.#link.history({ limit: query.limit, kind: query.kind, before: isInFile ? before : null })
     );
+    // Asked after the file, which answers in order: an event written meanwhile is in one of the two, and only one.
+    // Temporary ids name what is in memory only, and that is newer than anything in the file.
+    const waiting = isInFile ? [] : this.#recent.list(asked).filter((item) => item.id < 0);
     return kept === null ? this.#recent.list(asked) : [...waiting, ...kept].slice(0, query.limit);
   }
 
@@ -114,12 +118,11 @@ export class SteadyStore implements Store {
 
   async #close(): Promise<void> {
     this.#ticking.stop();
-    const deadline = this.#clock.deadline(CLOSE_MS);
     const flushed = async () => {
       if (this.#flight !== null) await this.#flight;
       await this.#write();
     };
-    await within(flushed(), deadline).catch((error) =>
+    await within(this.#clock, FLUSH_MS, flushed).catch((error) =>
       this.#log.error("History was lost at the end: it could not be written in time", {
         error: messageOf(error),
         events: this.#queue.length,
@@ -127,7 +130,7 @@ export class SteadyStore implements Store {
       })
     );
     this.#releaseCallers();
-    await within(this.#link.close(), deadline).catch((error) =>
+    await within(this.#clock, CLOSE_MS, (signal) => this.#link.close(signal)).catch((error) =>
       this.#log.warn("Cannot close the store", { error: messageOf(error) })
     );
   }
@@ -155,9 +158,10 @@ export class SteadyStore implements Store {
   }
 
   async #write(): Promise<void> {
-    const late = this.#clock.after(WRITE_MS, () => {
+    const limitMs = this.#hasAnswered ? WRITE_MS : FIRST_MS;
+    const late = this.#clock.after(limitMs, () => {
       this.#isStuck = true;
-      this.#fail(`Cannot keep history in ${this.#link.path}: the disk has not answered for ${WRITE_MS} ms`);
+      this.#fail(`Cannot keep history in ${this.#link.path}: the disk has not answered for ${limitMs} ms`);
     });
     const rows = this.#rows;
     this.#rows = [];
@@ -172,6 +176,7 @@ export class SteadyStore implements Store {
       this.#boundRows();
       this.#fail(messageOf(error));
     } finally {
+      this.#hasAnswered = true;
       late.stop();
       this.#isStuck = false;
     }
@@ -218,22 +223,14 @@ export class SteadyStore implements Store {
   async #read<T>(ask: () => Promise<T>): Promise<T | null> {
     if (this.#isStuck || this.#closing !== null) return null;
     try {
-      return await within(ask(), this.#clock.deadline(READ_MS));
+      const answer = await within(this.#clock, this.#hasAnswered ? READ_MS : FIRST_MS, ask);
+      this.#hasAnswered = true;
+      return answer;
     } catch (error) {
       this.#log.debug("Cannot read the store", { error: messageOf(error) });
       return null;
     }
   }
-}
-
-/** The promise's end, or the signal's reason when that comes first. */
-function within<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
 }
 
 /** Hours of 1 Hz rows: counted, not measured from first to last, since the wall clock may have jumped. */

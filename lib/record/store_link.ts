@@ -40,5 +40,6 @@ export interface StoreLink {
   status(): Promise<FileStatus>;
   /** Deletes what is older than is to be kept, a bounded part a call; resolves with what was deleted. */
   prune(nowMs: WallMs): Promise<number>;
-  close(): Promise<void>;
+  /** Once the signal aborts, the file is let go of without waiting for it. */
+  close(signal: AbortSignal): Promise<void>;
 }
