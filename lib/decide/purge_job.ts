@@ -5,7 +5,7 @@
 import type { Cause, Outcome, PurgeResult } from "../model/arbitration.ts";
 import type { ArbiterEffect, ArbiterEvent, FreeReply, Generation } from "../model/events.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
-import type { Bytes, MonotonicMs } from "../model/units.ts";
+import { type Bytes, GIB, type MonotonicMs } from "../model/units.ts";
 import type { JobContext, JobStep } from "./job.ts";
 import { concludePurge } from "./purge_result.ts";
 import { bytesOfAll } from "./release.ts";
@@ -50,6 +50,20 @@ export function comfyHoldings(sample: Sample): { readonly pids: readonly number[
   if (!sample.gpu.available) return { pids: [], bytes: null };
   const mine = sample.gpu.breakdown.processes.filter((process) => process.bucket === "comfy");
   return { pids: mine.map((process) => process.pid), bytes: sample.gpu.breakdown.comfyBytes };
+}
+
+/** What ComfyUI may hold before its context was ever measured without being worth a purge: a context is ~0.8 GiB. */
+const UNMEASURED_CONTEXT_BYTES = GIB;
+
+/**
+ * Whether ComfyUI holds more than its bare context; null where the driver doesn't say. A purge of a bare context waits
+ * ten seconds for a fall that can't come.
+ */
+export function holdsModels(
+  { sample, policy, comfyContextBytes }: Pick<JobContext, "sample" | "policy" | "comfyContextBytes">,
+): boolean | null {
+  const { bytes } = comfyHoldings(sample);
+  return bytes === null ? null : bytes > (comfyContextBytes ?? UNMEASURED_CONTEXT_BYTES) + policy.purge.slackBytes;
 }
 
 export function startPurge(order: PurgeOrder, context: JobContext): PurgeStep {

@@ -4,7 +4,7 @@ import type { ArbiterEvent, Generation } from "../model/events.ts";
 import { type Bytes, type MonotonicMs, toGib } from "../model/units.ts";
 import type { JobContext, JobStep } from "./job.ts";
 import { describeHolders, fits, freeOf, holdersOf } from "./need.ts";
-import { type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
+import { holdsModels, type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
 
 export interface RequestVramJob {
   readonly kind: "requestVram";
@@ -37,6 +37,9 @@ export function startRequestVram(
   }
   if (context.isComfyBusy) {
     return conclude(job, null, { context, why: "ComfyUI is executing and is never purged meanwhile" });
+  }
+  if (holdsModels(context) === false) {
+    return conclude(job, null, { context, why: "ComfyUI holds nothing that could be given back" });
   }
   const inner = startPurge({ generation: order.generation, cause: order.cause, confirm: true }, context);
   return forward({ ...job, purge: inner.job }, inner, context);

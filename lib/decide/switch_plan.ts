@@ -5,8 +5,8 @@ import type { Sample } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { JobContext } from "./job.ts";
 import { describeHolders, fits, holdersOf, needOf } from "./need.ts";
-import { comfyHoldings } from "./purge_job.ts";
-import { findTargets, isRowTaken, isSameModel } from "./yield_targets.ts";
+import { comfyHoldings, holdsModels } from "./purge_job.ts";
+import { canonical, findTargets, isRowTaken, isSameModel } from "./yield_targets.ts";
 
 export type NextMove =
   | { readonly kind: "load"; readonly reason: string }
@@ -50,7 +50,10 @@ export function refuseEarly(model: string, sample: Sample): Refusal | null {
 
 export function refuseUnknown(model: string, { ollama }: Sample): Refusal {
   const names = ollama.installed.map((entry) => entry.name);
-  const meant = didYouMean(model, names);
+  // The tag that everybody leaves out would drown a typing error.
+  const bare = (name: string) => canonical(name).replace(/:latest$/, "");
+  const close = didYouMean(bare(model), names.map(bare));
+  const meant = names.find((name) => bare(name) === close) ?? null;
   return refusal("not_found", `Ollama has no model '${model}'`, {
     hint: meant === null ? "`hyperswap models` lists what is installed" : `Did you mean '${meant}'?`,
     details: { installed: names },
@@ -67,6 +70,9 @@ export function refusePreempted(): Refusal {
 /** The next move, decided afresh after each step. */
 export function nextMove(facts: SwitchFacts): NextMove {
   const { sample, policy } = facts;
+  if (sample.ollama.isRemote) {
+    return { kind: "load", reason: "Ollama runs on another host: this card has no part in it" };
+  }
   const isResident = sample.ollama.resident.some((row) => isSameModel(row.name, facts.model));
   if (isResident && !facts.hasYielded && !facts.isRetry) return { kind: "load", reason: "it is resident already" };
   const need = facts.isRetry ? null : needOf(facts.model, policy, facts.footprints);
@@ -105,10 +111,7 @@ function hasOthers({ keep, model, sample }: SwitchFacts): boolean {
 
 function canPurge(facts: SwitchFacts): boolean {
   const { comfy } = facts.sample;
-  if (!comfy.online || comfy.isRemote) return false;
-  const { pids, bytes } = comfyHoldings(facts.sample);
-  const context = facts.comfyContextBytes ?? 0;
-  return pids.length > 0 && (bytes === null || bytes > context + facts.policy.purge.slackBytes);
+  return comfy.online && !comfy.isRemote && comfyHoldings(facts.sample).pids.length > 0 && holdsModels(facts) !== false;
 }
 
 function comfyBusy(facts: SwitchFacts): Refusal {

@@ -1,19 +1,15 @@
 /** What makes the arbiter act by itself: ComfyUI gets work, or has had none for a while (SPEC 2.2, 2.3). */
 import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
 import type { Sample } from "../model/sample.ts";
-import { GIB } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep, Waiting } from "./arbiter_state.ts";
 import { remember } from "./footprint.ts";
 import { movedSwitch, moveHolder } from "./lane.ts";
 import { recordKey } from "./lane_results.ts";
 import { marginFields, watchMarginOf } from "./margin.ts";
 import { COMFY_KEY, fits, freeOf, needOf } from "./need.ts";
-import { comfyHoldings } from "./purge_job.ts";
+import { comfyHoldings, holdsModels } from "./purge_job.ts";
 import { preemptSwitch } from "./switch_job.ts";
 import { canonical, findTargets, isRowTaken } from "./yield_targets.ts";
-
-/** What ComfyUI may hold before its context was ever measured without being worth a purge: a context is ~0.8 GiB. */
-const UNMEASURED_CONTEXT_BYTES = GIB;
 
 /** ComfyUI starts work → every resident model not kept goes, unless both fit. Decided on the status frame itself. */
 export function yieldForComfy(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
@@ -159,9 +155,8 @@ export function idlePurge(state: ArbiterState, event: ArbiterEvent): ArbiterStep
   if (!isIdle || !isFree || sample.comfy.isRemote || comfy.purgeTriedForMs === comfy.idleSinceMs) {
     return { state, effects: [] };
   }
-  const { bytes } = comfyHoldings(sample);
-  const floor = (comfy.context?.bytes ?? UNMEASURED_CONTEXT_BYTES) + policy.purge.slackBytes;
-  if (bytes === null || bytes <= floor || state.mode === "paused") return { state, effects: [] };
+  const isWorthIt = holdsModels({ sample, policy, comfyContextBytes: comfy.context?.bytes ?? null });
+  if (isWorthIt !== true || state.mode === "paused") return { state, effects: [] };
   const tried: ArbiterState = { ...state, comfy: { ...comfy, purgeTriedForMs: comfy.idleSinceMs } };
   if (state.mode === "observe") {
     const message = "ComfyUI is idle and would be purged (mode observe)";

@@ -420,6 +420,15 @@ Deno.test("request-vram purges an idle ComfyUI at once and says what came of it 
   assert.match(result.holders.find((share) => share.bucket === "unmanaged")?.who[0] ?? "", /pid 300 whisper 0.84 GB/);
 });
 
+Deno.test("request-vram beside a bare context: nobody is asked, nobody waits ten seconds for a fall", () => {
+  const scene = new Scene().holds(200, "comfy", gib(0.8)).holds(300, "unmanaged", gib(9), "trainer");
+  scene.sample();
+  const result = scene.value(scene.ask({ kind: "requestVram", neededBytes: gib(10) }), "requestVram");
+  assert.deepEqual([result.fits, result.reclaimedBytes], [false, 0]);
+  assert.match(result.message, /nothing that could be given back.*trainer/);
+  assert.equal(scene.all("freeComfy").length, 0);
+});
+
 Deno.test("request-vram while ComfyUI executes purges nothing and names who holds it", () => {
   const scene = idleComfy(gib(12));
   scene.enqueue(1);

@@ -276,7 +276,7 @@ export class Scene {
   readonly effects: ArbiterEffect[] = [];
   #answered = 0;
   #nextSampleMs = START_MS + 1_000;
-  readonly #woken = new Set<ArbiterEffect>();
+  #wakes: readonly EffectOf<"wakeAt">[] = [];
   #ids = 0;
 
   constructor(given: Policy = policy(), footprints: Record<string, number[]> = {}) {
@@ -317,6 +317,7 @@ export class Scene {
     const { state, effects } = reduceArbiter(this.state, { ...event, atMs: this.atMs } as ArbiterEvent);
     this.state = state;
     this.effects.push(...effects);
+    for (const effect of effects) if (effect.kind === "wakeAt") this.#wakes = [...this.#wakes, effect];
     return effects;
   }
 
@@ -436,11 +437,9 @@ export class Scene {
   }
 
   #wake(): void {
-    for (const effect of this.all("wakeAt")) {
-      if (effect.atMs > this.atMs || this.#woken.has(effect)) continue;
-      this.#woken.add(effect);
-      this.send({ type: "woke", generation: effect.generation });
-    }
+    const due = this.#wakes.filter((effect) => effect.atMs <= this.atMs);
+    this.#wakes = this.#wakes.filter((effect) => effect.atMs > this.atMs);
+    for (const { generation } of due) this.send({ type: "woke", generation });
   }
 
   freed(reply: FreeReply): readonly ArbiterEffect[] {
