@@ -77,6 +77,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     arbitration: () => arbitration.view(),
     runs: () => runs.list(),
     simulation: ports.about.simulation,
+    comfy: () => comfyWatch.state(),
   });
   live.restore(past.items);
   const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initialHouse(ports.policy, past.footprints), {

@@ -4,6 +4,7 @@ import type { Log, Timer } from "../model/ports.ts";
 import type { Sample } from "../model/sample.ts";
 import type { Live, RunView, Snapshot } from "../model/services.ts";
 import type { ArbitrationView } from "../model/arbitration.ts";
+import type { ComfyState } from "../model/tenants.ts";
 import { messageOf } from "../model/failure.ts";
 
 /** Events a snapshot carries (OPERATIONS.md: history[] holds the last 50). */
@@ -14,6 +15,8 @@ export interface LiveParts {
   readonly arbitration: () => ArbitrationView;
   readonly runs: () => readonly RunView[];
   readonly simulation: string | null;
+  /** What ComfyUI's watcher knows now: its news can't wait for the next second. */
+  readonly comfy: () => Omit<ComfyState, "server">;
 }
 
 /** Everything live as one immutable value: made anew a second, and whenever arbitration or the record moves. */
@@ -31,8 +34,9 @@ export class LiveService implements Live {
     if (this.#sample === null) {
       throw new Failure("unavailable", "The first sample isn't in yet", { hint: "Try again in a second" });
     }
+    const { comfy } = this.#parts;
     return {
-      sample: this.#sample,
+      sample: { ...this.#sample, comfy: { ...comfy(), server: this.#sample.comfy.server } },
       arbitration: this.#parts.arbitration(),
       history: this.#history,
       runs: this.#parts.runs(),
