@@ -5,7 +5,7 @@ import type { FailureCode } from "../model/failure.ts";
 import type { Feed, Operation } from "../operations/operation.ts";
 import type { Parameter } from "../operations/parameters.ts";
 import { feeds, operations } from "../operations/registry.ts";
-import { ErrorWire, RunWire } from "../operations/run_view.ts";
+import { ErrorWire } from "../operations/run_view.ts";
 import { FrameWire } from "../operations/stream.ts";
 import { inputProperties, inputSchema } from "./json_schema.ts";
 import type { Json } from "./json_schema.ts";
@@ -50,8 +50,8 @@ function add(paths: Record<string, Record<string, Json>>, route: { method: strin
 }
 
 /** `switch-model` → `SwitchModel`: what a component of an operation is called. */
-function componentName(name: string, suffix = ""): string {
-  return name.split("-").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("") + suffix;
+function componentName(name: string): string {
+  return name.split("-").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
 }
 
 /**
@@ -60,7 +60,6 @@ function componentName(name: string, suffix = ""): string {
  */
 function componentSchemas(): Json {
   const registry = z.registry<{ id: string }>();
-  registry.add(RunWire, { id: "Run" });
   registry.add(z.object({ error: ErrorWire }), { id: "Error" });
   registry.add(FrameWire, { id: "Frame" });
   for (const operation of operations) {
@@ -76,14 +75,10 @@ function componentSchemas(): Json {
   );
 }
 
+/** Operations that share an output share its component, named by the first: `Run` is what `run` answers. */
 function refTo(schema: z.ZodType, operation: Operation): Json {
-  const id = schema === RunWire ? "Run" : ownerOf(schema, operation);
-  return { $ref: `#/components/schemas/${id}` };
-}
-
-/** Operations that share an output share its component, named by the first. */
-function ownerOf(schema: z.ZodType, operation: Operation): string {
-  return componentName((operations.find(({ output }) => output === schema) ?? operation).name);
+  const owner = operations.find(({ output }) => output === schema) ?? operation;
+  return { $ref: `#/components/schemas/${componentName(owner.name)}` };
 }
 
 function describeOperation(operation: Operation): Json {

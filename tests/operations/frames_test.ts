@@ -96,6 +96,20 @@ Deno.test("a field deep in a list costs its pointer; a new event costs itself", 
   });
 });
 
+Deno.test("pointers are escaped both ways, and a key is never taken for a path or a prototype", () => {
+  const keys = ["a/b", "~1", "~0", "~", "/", "", "0", "__proto__"];
+  const state = (value: number) => ({
+    timestamp: value,
+    deep: Object.fromEntries(keys.map((name) => [name, { value, padding: "so long that fields are sent one by one" }])),
+    history: [],
+  });
+  const patch = diffStats(state(1), state(2));
+  assert.equal(Object.keys(patch.set ?? {}).length, keys.length);
+  const replayed = applyFrame<object>(state(1), wire({ event: "patch", data: patch }));
+  assert.equal(JSON.stringify(replayed), JSON.stringify(state(2)));
+  assert.equal(Reflect.get({}, "value"), undefined);
+});
+
 Deno.test("what did not change keeps its identity, and the old state stays as it was", () => {
   const before = { timestamp: 1, gpu: { used: 1 }, ram: { used: 2 }, history: [] };
   const after = applyFrame<typeof before>(before, { event: "patch", data: { t: 2, set: { "/gpu/used": 5 } } });

@@ -62,21 +62,24 @@ Deno.test("strangers, foreign pages and foreign names are refused before MCP see
   await assert.rejects(connect(open, LOCAL, "legacy", { host: "evil.example" }));
 });
 
-Deno.test("hanging up doesn't cancel what a tool started", async () => {
-  const open = openDoor();
-  const going = Promise.withResolvers<AbortSignal>();
-  open.box.answers.purge = ({ signal }) => {
-    going.resolve(signal);
-    return new Promise(() => {});
-  };
-  const client = await connect(open, LOCAL, "legacy");
-  const abort = new AbortController();
-  const calling = client.callTool({ name: "purge_comfyui_vram", arguments: {} }, { signal: abort.signal });
-  const signal = await going.promise;
-  abort.abort();
-  await assert.rejects(calling);
-  assert.equal(signal.aborted, false);
-  await client.close();
-  await open.door.close();
-  assert.equal(signal.aborted, true, "a stopping service still ends it");
-});
+for (const mode of ["legacy", "auto"] as const) {
+  Deno.test(`hanging up doesn't cancel what a tool started (${mode})`, async () => {
+    const open = openDoor();
+    const going = Promise.withResolvers<AbortSignal>();
+    open.box.answers.purge = ({ signal }) => {
+      going.resolve(signal);
+      return new Promise(() => {});
+    };
+    const client = await connect(open, LOCAL, mode);
+    const abort = new AbortController();
+    const calling = client.callTool({ name: "purge_comfyui_vram", arguments: {} }, { signal: abort.signal });
+    const signal = await going.promise;
+    abort.abort();
+    await assert.rejects(calling);
+    await open.box.clock.settle();
+    assert.equal(signal.aborted, false);
+    await client.close();
+    await open.door.close();
+    assert.equal(signal.aborted, true, "a stopping service still ends it");
+  });
+}
