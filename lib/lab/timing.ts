@@ -53,7 +53,7 @@ export const TIMINGS: Readonly<Record<Profile, Timing>> = {
     releaseMs: [202, 246],
     loadStartMs: 450,
     warmGbPerS: 5,
-    coldGbPerS: 0.7,
+    coldGbPerS: 1.6,
     comfyUploadGbPerS: 12,
     stepMs: 90,
   },
