@@ -4,8 +4,9 @@ import { Failure } from "../../lib/model/failure.ts";
 import { define } from "../../lib/operations/operation.ts";
 import type { Call } from "../../lib/operations/operation.ts";
 import { operationNamed } from "../../lib/operations/registry.ts";
-import { fakeBox, switchResult } from "./fake_box.ts";
+import { fakeBox } from "./fake_box.ts";
 import type { FakeBox } from "./fake_box.ts";
+import { switchResult } from "./fake_values.ts";
 
 function callOf(box: FakeBox, signal: AbortSignal = new AbortController().signal): Call {
   return { signal, progress: () => {}, report: box.report };

@@ -7,7 +7,8 @@ import { FrameWire, stream } from "../../lib/operations/stream.ts";
 import type { HistoryItem } from "../../lib/model/history.ts";
 import type { Sample } from "../../lib/model/sample.ts";
 import type { Snapshot } from "../../lib/model/services.ts";
-import { ARBITRATION, fakeBox, GPU, HISTORY, sample } from "./fake_box.ts";
+import { fakeBox } from "./fake_box.ts";
+import { ARBITRATION, GPU, HISTORY, sample } from "./fake_values.ts";
 
 const bytes = fc.integer({ min: 0, max: 2 ** 34 });
 

@@ -6,8 +6,9 @@ import { runCli } from "../../lib/show/cli.ts";
 import type { CliParts } from "../../lib/show/cli.ts";
 import type { CliAddress } from "../../lib/show/cli_commands.ts";
 import { localInvoker } from "../../lib/show/invoker.ts";
-import { fakeBox, purgeResult, yieldResult } from "../operations/fake_box.ts";
+import { fakeBox } from "../operations/fake_box.ts";
 import type { FakeBox } from "../operations/fake_box.ts";
+import { purgeResult, yieldResult } from "../operations/fake_values.ts";
 
 interface Said {
   readonly exit: number;

@@ -5,8 +5,8 @@ import type { RunWireView } from "../../lib/operations/run_view.ts";
 import { StatsWire, viewStats } from "../../lib/operations/stats.ts";
 import { readEvents } from "../../lib/show/event_reader.ts";
 import type { ServerEvent } from "../../lib/show/event_reader.ts";
-import { sample } from "../operations/fake_box.ts";
 import type { FakeBox } from "../operations/fake_box.ts";
+import { sample } from "../operations/fake_values.ts";
 import { openDoor } from "./rest_door.ts";
 
 /** One second later, with another load on the card. */
