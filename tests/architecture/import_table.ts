@@ -158,6 +158,14 @@ export const AREAS: readonly Area[] = [
   },
   {
     ...NONE,
+    path: "lib/ground.ts",
+    values: ["lib/model/", "lib/sample/", "lib/upstream/", "lib/workers/", "lib/lab/"],
+    types: ["ffi/", "lib/config/"],
+    builtins: [],
+    reason: "the ground is this machine or the lab (sample, upstream, workers, lab): nobody decides or shows there",
+  },
+  {
+    ...NONE,
     path: "lib/app.ts",
     values: ["lib/", "ffi/", "static/assets.ts"],
     reason: "app wires what stands in lib, ffi and static/assets.ts, and needs no library of its own for that",
