@@ -3,14 +3,17 @@
  * configuration file.
  */
 import { parse as parseToml, TomlError } from "smol-toml";
-import type * as z from "zod";
 import { didYouMean } from "../model/did_you_mean.ts";
 import { Failure, messageOf } from "../model/failure.ts";
 import { configKeys, ENV_ALIASES, FLAG_KEYS } from "./keys.ts";
+import { refuseConfig } from "./problems.ts";
 import { type Config, ConfigSchema } from "./schema.ts";
 
 export interface LoadOptions {
-  /** By flag name without dashes; undefined = not given. `config` names the file. */
+  /**
+   * By flag name without dashes; undefined = not given. `config` names the file, which must then be there. Else
+   * HYPERSWAP_CONFIG does, else the user's or the machine's own file is taken if there is one.
+   */
   readonly flags: Readonly<Record<string, string | undefined>>;
   /** Default: this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
@@ -45,27 +48,50 @@ type Tree = Record<string, unknown>;
 /** Reads everything; throws Failure invalid_input that names key, value, source and what is accepted. */
 export function loadConfig(options: LoadOptions): Loaded {
   const env = options.env ?? Deno.env.toObject();
-  const file = options.flags["config"] ?? env["HYPERSWAP_CONFIG"] ?? null;
+  const { file, text } = findFile(options, env);
   const origins: Record<string, string> = {};
-  const tree = file === null ? {} : readTree(file, options.readFile ?? Deno.readTextFileSync);
+  const tree = file === null ? {} : parseTree(file, text);
   if (file !== null) { for (const path of leaves(tree)) origins[path] = file; }
   applyEnv(tree, { env, origins });
   applyFlags(tree, { flags: options.flags, origins });
   const parsed = ConfigSchema.safeParse(tree);
-  if (!parsed.success) throw refuse(parsed.error, { origins, file });
+  if (!parsed.success) throw refuseConfig(parsed.error, { tree, origins });
   return { config: parsed.data, file, origins, surroundings: surroundingsOf(env) };
 }
 
-function readTree(file: string, readFile: (path: string) => string): Tree {
-  let text: string;
-  try {
-    text = readFile(file);
-  } catch (error) {
-    throw new Failure("invalid_input", `Cannot read the configuration ${file}: ${messageOf(error)}`, {
-      hint: "Name another file with --config, or leave it out to use the defaults",
-      cause: error,
-    });
+/** The file that counts and its text; null where none is named and none lies in the usual places. */
+function findFile(
+  { flags, readFile = Deno.readTextFileSync }: LoadOptions,
+  env: Readonly<Record<string, string>>,
+): { readonly file: string | null; readonly text: string } {
+  const named = flags["config"] ?? env["HYPERSWAP_CONFIG"] ?? null;
+  if (named !== null) {
+    try {
+      return { file: named, text: readFile(named) };
+    } catch (error) {
+      throw new Failure("invalid_input", `Cannot read the configuration ${named}: ${messageOf(error)}`, {
+        hint: "Name another file with --config, or leave it out to use the defaults",
+        cause: error,
+      });
+    }
   }
+  for (const file of usualFiles(env)) {
+    try {
+      return { file, text: readFile(file) };
+    } catch (error) {
+      // Not there, or the service's own (it may hold tokens): the command line does without.
+      if (!(error instanceof Deno.errors.NotFound || error instanceof Deno.errors.PermissionDenied)) throw error;
+    }
+  }
+  return { file: null, text: "" };
+}
+
+function usualFiles(env: Readonly<Record<string, string>>): readonly string[] {
+  const base = env["XDG_CONFIG_HOME"] || (env["HOME"] ? `${env["HOME"]}/.config` : null);
+  return [...(base === null ? [] : [`${base}/hyperswap/hyperswap.toml`]), "/etc/hyperswap/hyperswap.toml"];
+}
+
+function parseTree(file: string, text: string): Tree {
   try {
     return parseToml(text);
   } catch (error) {
@@ -94,7 +120,7 @@ function applyEnv(
   for (const name of Object.keys(env)) {
     if (!name.startsWith("HYPERSWAP_") || known.has(name) || name.startsWith("HYPERSWAP_TEST_")) continue;
     const meant = didYouMean(name, [...known]);
-    throw new Failure("invalid_input", `Unknown environment variable ${name}`, {
+    throw new Failure("invalid_input", `Cannot use the configuration: unknown environment variable ${name}`, {
       hint: meant === null ? "`hyperswap config show` lists every one" : `Did you mean ${meant}?`,
     });
   }
@@ -110,7 +136,7 @@ function applyFlags(
   for (const [flag, path] of Object.entries(FLAG_KEYS)) {
     const text = flags[flag];
     if (text === undefined) continue;
-    put(tree, path, readText(path, text, `--${flag}`));
+    put(tree, path, readText(path, text, `flag --${flag}`));
     origins[path] = `flag --${flag}`;
   }
 }
@@ -126,13 +152,21 @@ function readText(path: string, text: string, source: string): unknown {
     case "boolean":
       if (["true", "1", "yes", "on"].includes(text.toLowerCase())) return true;
       if (["false", "0", "no", "off"].includes(text.toLowerCase())) return false;
-      throw new Failure("invalid_input", `${source} is ${JSON.stringify(text)}: ${path} takes true or false`);
+      throw wrongText(path, { text, source, takes: "true or false" });
     case "number": {
       const value = Number(text);
       if (text.trim() !== "" && Number.isFinite(value)) return value;
-      throw new Failure("invalid_input", `${source} is ${JSON.stringify(text)}: ${path} takes a number`);
+      throw wrongText(path, { text, source, takes: "a number" });
     }
   }
+}
+
+function wrongText(
+  path: string,
+  given: { readonly text: string; readonly source: string; readonly takes: string },
+): Failure {
+  const problem = `${path} = ${JSON.stringify(given.text)} (from ${given.source}): takes ${given.takes}`;
+  return new Failure("invalid_input", `Cannot use the configuration: ${problem}`, { details: { problems: [problem] } });
 }
 
 function put(tree: Tree, path: string, value: unknown): void {
@@ -148,47 +182,6 @@ function isTree(value: unknown): value is Tree {
 function leaves(tree: Tree, prefix = ""): string[] {
   return Object.entries(tree).flatMap(([key, value]) =>
     isTree(value) ? leaves(value, `${prefix}${key}.`) : [`${prefix}${key}`]
-  );
-}
-
-function refuse(
-  error: z.ZodError,
-  { origins, file }: { readonly origins: Readonly<Record<string, string>>; readonly file: string | null },
-): Failure {
-  const problems = error.issues.map((issue) => describeIssue(issue, origins));
-  const where = file === null ? "" : ` (file ${file})`;
-  return new Failure(
-    "invalid_input",
-    `Cannot use the configuration${where}: ${problems.map((entry) => entry.text).join("; ")}`,
-    {
-      hint: problems.find((entry) => entry.hint !== null)?.hint ?? "`hyperswap config schema` prints what is accepted",
-      details: { problems: problems.map((entry) => entry.text) },
-    },
-  );
-}
-
-function describeIssue(
-  issue: z.core.$ZodIssue,
-  origins: Readonly<Record<string, string>>,
-): { readonly text: string; readonly hint: string | null } {
-  const path = issue.path.map(String).join(".");
-  if (issue.code === "unrecognized_keys") {
-    const name = issue.keys[0] ?? "";
-    const full = path === "" ? name : `${path}.${name}`;
-    const meant = didYouMean(name, knownKeys(path));
-    return {
-      text: `unknown key ${full}`,
-      hint: meant === null ? null : `Did you mean ${path === "" ? "" : `${path}.`}${meant}?`,
-    };
-  }
-  const origin = origins[path];
-  return { text: `${path}${origin === undefined ? "" : ` (from ${origin})`}: ${issue.message}`, hint: null };
-}
-
-function knownKeys(section: string): readonly string[] {
-  if (section === "") return Object.keys(ConfigSchema.shape);
-  return configKeys().filter((key) => key.path.startsWith(`${section}.`)).map((key) =>
-    key.path.slice(section.length + 1)
   );
 }
 

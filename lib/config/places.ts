@@ -5,7 +5,11 @@ export interface Places {
   readonly stateDir: string;
   readonly socketPath: string;
   readonly databasePath: string;
+  /** Where a client looks for a service, in this order: its own user's, then the machine's. */
+  readonly clientSockets: readonly string[];
 }
+
+const SYSTEM_SOCKET = "/run/hyperswap/hyperswap.sock";
 
 /** `isRoot` decides between the system's places and the user's. */
 export function placesOf({ config, surroundings }: Pick<Loaded, "config" | "surroundings">, isRoot: boolean): Places {
@@ -13,9 +17,12 @@ export function placesOf({ config, surroundings }: Pick<Loaded, "config" | "surr
   const userState = `${xdgStateHome ?? `${home ?? "/tmp"}/.local/state`}/hyperswap`;
   const stateDir = config.server.state_dir || stateDirectory || (isRoot ? "/var/lib/hyperswap" : userState);
   const runtimeDir = runtimeDirectory ?? (isRoot ? "/run/hyperswap" : xdgRuntimeDir ?? stateDir);
+  const socketPath = config.server.socket || `${runtimeDir}/hyperswap.sock`;
+  const isNamed = config.server.socket !== "" || config.server.state_dir !== "";
   return {
     stateDir,
-    socketPath: config.server.socket || `${runtimeDir}/hyperswap.sock`,
+    socketPath,
+    clientSockets: isNamed || socketPath === SYSTEM_SOCKET ? [socketPath] : [socketPath, SYSTEM_SOCKET],
     databasePath: `${stateDir}/history.sqlite`,
   };
 }

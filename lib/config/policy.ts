@@ -16,7 +16,11 @@ export function policyOf(config: Config): Policy {
       ceilingMs: arbitration.ceiling_ms,
       ceilingPerModelMs: arbitration.ceiling_per_model_ms,
     },
-    purge: { ...DEFAULT_POLICY.purge, idleMs: comfyui.idle_purge_s === 0 ? null : comfyui.idle_purge_s * 1000 },
+    purge: {
+      ...DEFAULT_POLICY.purge,
+      idleMs: comfyui.idle_purge_s === 0 ? null : comfyui.idle_purge_s * 1000,
+      ceilingMs: comfyui.purge_ceiling_ms,
+    },
     margin: DEFAULT_POLICY.margin,
     load: { deadlineMs: load.deadline_s * 1000, keepAlive: load.keep_alive },
     needs: Object.fromEntries(Object.entries(needs).map(([name, gib]) => [name, Math.round(gib * GIB)])),

@@ -4,8 +4,6 @@
  */
 import * as z from "zod";
 
-const bytesHint = "decimal number";
-
 const server = z.strictObject({
   host: z.string().min(1).default("127.0.0.1").describe(
     "address the dashboard and API listen on; any but loopback needs access.tokens",
@@ -24,6 +22,7 @@ const comfyui = z.strictObject({
   idle_purge_s: z.number().min(0).default(30).describe(
     "seconds of a truly empty queue before ComfyUI is purged; 0 = never by itself",
   ),
+  purge_ceiling_ms: z.number().min(1000).default(10000).describe("ms that a purge may take to be confirmed"),
 });
 
 const gpu = z.strictObject({
@@ -56,12 +55,16 @@ const access = z.strictObject({
   loopback: z.array(z.enum(["read", "operate", "tune", "admin"])).default(["read", "operate"])
     .describe("what a caller on this machine may do without credentials"),
   hosts: z.array(z.string()).default([]).describe("further names under which the service may be reached"),
-  tokens: z.array(z.strictObject({
-    name: z.string().min(1).describe("what the log calls its bearer"),
-    secret: z.string().default("").describe("the token itself; better in secret_file"),
-    secret_file: z.string().default("").describe("file whose first line is the token"),
-    scopes: z.array(z.enum(["read", "operate", "tune", "admin"])).min(1).describe("what its bearer may do"),
-  })).default([]).describe("bearer tokens; required for any bind but loopback"),
+  tokens: z.array(
+    z.strictObject({
+      name: z.string().min(1).describe("what the log calls its bearer"),
+      secret: z.string().default("").describe("the token itself; better in secret_file"),
+      secret_file: z.string().default("").describe("file whose first line is the token"),
+      scopes: z.array(z.enum(["read", "operate", "tune", "admin"])).min(1).describe("what its bearer may do"),
+    }).refine(({ secret, secret_file: file }) => (secret === "") !== (file === ""), {
+      message: "takes either secret or secret_file",
+    }),
+  ).default([]).describe("bearer tokens; required for any bind but loopback"),
 });
 
 const history = z.strictObject({
@@ -94,7 +97,7 @@ export const ConfigSchema = z.strictObject({
   arbitration: arbitration.prefault({}),
   load: load.prefault({}),
   needs: z.record(z.string(), z.number().positive()).default({})
-    .describe(`GiB of VRAM that a model needs, by its name ("comfyui" for ComfyUI); ${bytesHint}`),
+    .describe('GiB of VRAM that a model needs, by its name ("comfyui" for ComfyUI)'),
   access: access.prefault({}),
   history: history.prefault({}),
   log: log.prefault({}),

@@ -8,7 +8,7 @@ export interface SdNotifyOptions {
    * Sends one datagram to a unix socket; a leading `@` stands for the abstract namespace. Throws when it can't. A
    * parameter because only libc reaches abstract sockets.
    */
-  readonly sendDatagram: (socketPath: string, payload: Uint8Array) => void;
+  readonly sendDatagram: (socketPath: string, payload: Uint8Array<ArrayBuffer>) => void;
   readonly log: Log;
 }
 
