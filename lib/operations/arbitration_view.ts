@@ -9,7 +9,7 @@ export const MODES = ["auto", "observe", "paused"] as const;
 
 export const ArbitrationWire = z.object({
   mode: z.enum(MODES).describe("auto acts; observe decides and touches nothing; paused does nothing by itself"),
-  until: time("when observe or paused ends by itself; null = by hand").nullable(),
+  until: time("when observe or paused ends by itself; null = by hand", null),
   keep: z.array(z.string()).describe("models never unloaded by an automatic yield or a switch"),
   holder: z.enum(["ollama", "comfyui", "both"]).nullable().describe("whose work was admitted last"),
   lane: z.object({
@@ -29,7 +29,7 @@ export const ArbitrationWire = z.object({
     .describe("URLs of the gate, null where it is off"),
   hand_offs: z.int(),
   late_hand_offs: z.int().describe("the winner allocated before the memory was back"),
-  last_margin_ms: ms("the last hand-off's margin; negative = late").nullable(),
+  last_margin_ms: ms("the last hand-off's margin; negative = late", null),
 });
 export type ArbitrationStats = z.output<typeof ArbitrationWire>;
 

@@ -19,7 +19,7 @@ export const GpuWire = GpuStatsWire.extend({
   pci_bus_id: z.string().nullable(),
   nvml_version: z.string().nullable(),
   cuda_version: z.string().nullable(),
-  vram_reserved_gb: gib("what the driver keeps for itself, beside used and free").nullable(),
+  vram_reserved_gb: gib("what the driver keeps for itself, beside used and free", null),
   energy_j: z.number().nullable().describe("since the driver was loaded, J"),
   fans: z.array(FanWire),
   limits: z.object({

@@ -21,18 +21,18 @@ export const GpuProcessWire = z.object({
   pid: z.int(),
   name: z.string(),
   bucket: z.enum(["ollama", "comfy", "desktop", "unmanaged"]).describe("who its VRAM is counted for"),
-  vram_gb: gib("what it holds on the card; null where the driver doesn't say").nullable(),
+  vram_gb: gib("what it holds on the card; null where the driver doesn't say", null),
   sm_pct: z.number().nullable().describe("its own SM utilisation over the last second, %"),
   evidence: z.string().describe("why it is in that bucket"),
 });
 
 export const BreakdownWire = z.object({
-  ollama_gb: gib("Ollama's runners").nullable(),
-  comfyui_gb: gib("ComfyUI").nullable(),
-  desktop_gb: gib("display servers and compositors").nullable(),
-  unmanaged_gb: gib("every other process: the arbiter can never give this back").nullable(),
-  unaccounted_gb: gib("used, less all processes").nullable(),
-  free_gb: gib("free by the driver").nullable(),
+  ollama_gb: gib("Ollama's runners", null),
+  comfyui_gb: gib("ComfyUI", null),
+  desktop_gb: gib("display servers and compositors", null),
+  unmanaged_gb: gib("every other process: the arbiter can never give this back", null),
+  unaccounted_gb: gib("used, less all processes", null),
+  free_gb: gib("free by the driver", null),
   processes: z.array(GpuProcessWire),
 });
 
@@ -44,9 +44,9 @@ export const GpuStatsWire = z.object({
   device_name: z.string().nullable(),
   uuid: z.string().nullable(),
   driver_version: z.string().nullable(),
-  vram_total_gb: gib("all the card has").nullable(),
-  vram_used_gb: gib("used by the driver's count, without its own reserve").nullable(),
-  vram_free_gb: gib("free").nullable(),
+  vram_total_gb: gib("all the card has", null),
+  vram_used_gb: gib("used by the driver's count, without its own reserve", null),
+  vram_free_gb: gib("free", null),
   vram_used_pct: z.number().nullable(),
   gpu_util_pct: z.number().nullable(),
   memory_util_pct: z.number().nullable(),

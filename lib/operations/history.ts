@@ -38,7 +38,7 @@ export const db = define({
     size_bytes: z.int().nullable(),
     rows: z.record(z.string(), z.int()).describe("rows by table"),
     hours_held: z.number().nullable(),
-    last_flush_at: time("last write").nullable(),
+    last_flush_at: time("last write", null),
     schema_version: z.int().nullable(),
     error: z.string().nullable().describe("why history is not being kept; null while it is"),
   }),

@@ -9,7 +9,7 @@ export const ModelWire = z.object({
   source: z.enum(["ollama", "comfyui"]),
   name: z.string(),
   folder: z.string().nullable().describe("ComfyUI's folder; null for Ollama"),
-  size_gb: gb("size on disk").nullable(),
+  size_gb: gb("size on disk", null),
   family: z.string().nullable(),
   parameter_size: z.string().nullable(),
   quantization: z.string().nullable(),

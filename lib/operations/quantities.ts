@@ -3,17 +3,33 @@ import * as z from "zod";
 import { GIB, toIso } from "../model/units.ts";
 import type { Bytes, WallMs } from "../model/units.ts";
 
+/** A number that is described with its unit; the second argument `null` says that it may be unknown. */
+function quantity(unit: string) {
+  function described(what: string): z.ZodNumber;
+  function described(what: string, unknown: null): z.ZodNullable<z.ZodNumber>;
+  function described(what: string, unknown?: null) {
+    const description = `${what}, ${unit}`;
+    return unknown === null ? z.number().nullable().describe(description) : z.number().describe(description);
+  }
+  return described;
+}
+
 /** VRAM or RAM in GiB (2³⁰ bytes), as nvidia-smi and free count; three decimals. */
-export const gib = (what: string) => z.number().describe(`${what}, GiB`);
+export const gib = quantity("GiB");
 
 /** A file's size in GB (10⁹ bytes). */
-export const gb = (what: string) => z.number().describe(`${what}, GB (10⁹ bytes)`);
-
-/** A time as ISO 8601 UTC with milliseconds. */
-export const time = (what: string) => z.string().describe(`${what}, ISO 8601 UTC`);
+export const gb = quantity("GB (10⁹ bytes)");
 
 /** Milliseconds, to a tenth. */
-export const ms = (what: string) => z.number().describe(`${what}, ms`);
+export const ms = quantity("ms");
+
+/** A time as ISO 8601 UTC with milliseconds. */
+export function time(what: string): z.ZodString;
+export function time(what: string, unknown: null): z.ZodNullable<z.ZodString>;
+export function time(what: string, unknown?: null) {
+  const description = `${what}, ISO 8601 UTC`;
+  return unknown === null ? z.string().nullable().describe(description) : z.string().describe(description);
+}
 
 /** A file's size in GB (10⁹ bytes) with three decimals; null stays null. */
 export function toGb(bytes: Bytes): number;

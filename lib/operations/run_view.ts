@@ -24,7 +24,7 @@ export const RunSummaryWire = z.object({
   done_pct: z.number().nullable().describe("share done, %"),
   eta_ms: z.number().nullable(),
   started_at: time("start"),
-  ended_at: time("end").nullable(),
+  ended_at: time("end", null),
 });
 
 export const RunWire = RunSummaryWire.extend({

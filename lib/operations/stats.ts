@@ -15,9 +15,9 @@ import { ComfyWire, OllamaWire, RamWire, viewComfy, viewOllama, viewRam } from "
 
 const SourceWire = z.object({
   ok: z.boolean(),
-  duration_ms: z.int().describe("how long its last read took, rounded up"),
+  duration_ms: z.number().describe("how long its last read took, rounded up to 1, 2, 5, 10, 20, 50 … ms"),
   last_error: z.string().nullable(),
-  last_ok_at: time("when it last answered; null while it does, and before it ever did").nullable(),
+  last_ok_at: time("when it last answered; null while it does, and before it ever did", null),
 });
 
 /** Runs that `/api/stats` shows: the newest. */
@@ -72,11 +72,17 @@ export function viewStats(snapshot: Snapshot): Stats {
 function viewSource(report: SourceReport): z.output<typeof SourceWire> {
   return {
     ok: report.ok,
-    // Whole milliseconds: the jitter below costs the stream bytes and tells nobody anything.
-    duration_ms: Math.ceil(report.durationMs),
+    duration_ms: roundUpTo125(report.durationMs),
     last_error: report.lastError,
     last_ok_at: report.ok ? null : isoOrNull(report.lastOkAtMs),
   };
+}
+
+/** Coarse on purpose: jitter would cost the stream bytes every second and tell nobody anything. */
+function roundUpTo125(value: number): number {
+  let step = 1;
+  while (step * 10 < value) step *= 10;
+  return [1, 2, 5, 10].map((factor) => factor * step).find((limit) => value <= limit) ?? step * 10;
 }
 
 export const stats = define({

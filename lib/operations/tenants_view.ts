@@ -27,12 +27,12 @@ const link = {
 
 export const LoadedModelWire = z.object({
   name: z.string(),
-  vram_gb: gib("what the driver counts for its runner; null where that can't be told").nullable(),
+  vram_gb: gib("what the driver counts for its runner; null where that can't be told", null),
   reported_vram_gb: gib("what Ollama says lies in VRAM"),
   memory_gb: gib("what Ollama says it takes in all"),
   spilled: z.boolean().describe("Ollama says that part of it lies outside VRAM"),
   context_length: z.int().nullable(),
-  expires_at: time("when Ollama unloads it by itself").nullable(),
+  expires_at: time("when Ollama unloads it by itself", null),
   pid: z.int().nullable().describe("its runner"),
 });
 
@@ -48,7 +48,7 @@ export const InstalledModelWire = z.object({
 export const OllamaWire = z.object({
   ...link,
   active_model_name: z.string().nullable().describe("the resident model used last"),
-  active_model_vram_gb: gib("its VRAM: the driver's figure, else Ollama's own").nullable(),
+  active_model_vram_gb: gib("its VRAM: the driver's figure, else Ollama's own", null),
   active_model_vram_basis: z.enum(["driver", "ollama"]).nullable(),
   loaded_models: z.array(LoadedModelWire),
   installed_models: z.array(InstalledModelWire),
@@ -60,9 +60,9 @@ export const ComfyWire = z.object({
   executing: z.boolean().nullable(),
   queue_remaining: z.int().nullable().describe("running and pending"),
   running_prompt_id: z.string().nullable(),
-  idle_since: time("when the queue last became empty").nullable(),
+  idle_since: time("when the queue last became empty", null),
   progress: z.object({ value: z.number(), max: z.number() }).nullable(),
-  vram_gb: gib("what the driver counts for its processes").nullable(),
+  vram_gb: gib("what the driver counts for its processes", null),
   vram_free_mb: z.number().nullable().describe("ComfyUI's own figure, MiB; counts torch's reserve as free"),
 });
 

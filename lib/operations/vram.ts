@@ -22,16 +22,16 @@ const OUTCOMES = [
 const HeldWire = z.object({
   pid: z.int().nullable(),
   model: z.string().nullable(),
-  vram_gb: gib("what it still holds").nullable(),
+  vram_gb: gib("what it still holds", null),
   evidence: z.string().describe("what it was seen doing"),
 });
 
 const common = {
   outcome: z.enum(OUTCOMES).describe("only `released` says that the driver gave the memory back"),
   cause: z.string().describe("whose request, or which observation"),
-  request_ms: ms("until the last reply; null when nothing was asked").nullable(),
-  confirm_ms: ms("until the driver confirmed; null unless released").nullable(),
-  freed_gb: gib("what came back").nullable(),
+  request_ms: ms("until the last reply; null when nothing was asked", null),
+  confirm_ms: ms("until the driver confirmed; null unless released", null),
+  freed_gb: gib("what came back", null),
   confirmed_by: z.string().nullable(),
   message: z.string(),
 };
@@ -45,7 +45,7 @@ export const YieldWire = z.object({
 
 export const PurgeWire = z.object({
   ...common,
-  remaining_gb: gib("what ComfyUI holds afterwards; its CUDA context stays").nullable(),
+  remaining_gb: gib("what ComfyUI holds afterwards; its CUDA context stays", null),
   purge_overlapped: z.boolean().describe("a prompt slipped in between the request and its effect"),
 });
 
@@ -141,10 +141,10 @@ export const requestVram = define({
   access: "operate",
   input: z.object({ needed_gb: z.number().gt(0).describe("what is needed, GiB") }),
   output: z.object({
-    had_gb: gib("free before").nullable(),
+    had_gb: gib("free before", null),
     needed_gb: gib("asked for"),
-    reclaimed_gb: gib("what came back").nullable(),
-    free_gb: gib("free now").nullable(),
+    reclaimed_gb: gib("what came back", null),
+    free_gb: gib("free now", null),
     fits: z.boolean().nullable(),
     purge: PurgeWire.nullable().describe("the purge it took, or null"),
     holders: z.array(HolderWire).describe("who holds the rest"),

@@ -26,7 +26,7 @@ const START = `SwaggerUIBundle({ url: "/openapi.json", dom_id: "#docs", deepLink
 
 /** The page's files by path. */
 export const docsAssets: Assets = new Map([
-  ["docs", PAGE],
+  ["docs/index.html", PAGE],
   ["docs/swagger-ui.css", css],
   ["docs/swagger-ui-bundle.js", bundle],
   ["docs/start.js", START],

@@ -162,7 +162,13 @@ export class HttpInvoker implements Invoker {
       // Narrowed to a JSON object, whose keys are strings.
       return answered(value as Readonly<Record<string, unknown>>, response.status === 202);
     } catch (error) {
-      return signal.aborted && !isTimeout(signal.reason) ? cancelled(operation.name) : this.#unreachable(error);
+      if (!signal.aborted || isTimeout(signal.reason)) return this.#unreachable(error);
+      // Only a run can be cancelled from here; the service goes on with anything else that it was asked to do.
+      return operation.access === "read" ? cancelled(operation.name) : refused(
+        "cancelled",
+        `Stopped waiting for ${operation.name}: the service goes on with it`,
+        { hint: "hyperswap arbitration shows how it stands" },
+      );
     }
   }
 

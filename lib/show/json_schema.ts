@@ -6,6 +6,12 @@ import { RunWire } from "../operations/run_view.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
+/** zod writes the safe-integer limits beside every `int()`; they are no bound that anyone chose. */
+export function dropSafeLimits({ jsonSchema }: { jsonSchema: { minimum?: number; maximum?: number } }): void {
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+}
+
 /** The schema of an object with these parameters, their aliases beside them. */
 export function inputSchema(operation: Operation, parameters: readonly Parameter[] = operation.parameters): Json {
   const properties = inputProperties(operation);
@@ -26,7 +32,7 @@ export function inputSchema(operation: Operation, parameters: readonly Parameter
 
 /** Each parameter's own schema, by name. */
 export function inputProperties(operation: { readonly input: z.ZodObject }): Readonly<Record<string, Json>> {
-  const { properties = {} } = z.toJSONSchema(operation.input, { io: "input" });
+  const { properties = {} } = z.toJSONSchema(operation.input, { io: "input", override: dropSafeLimits });
   // `true` and `false` are schemas too, but zod writes them only for `unknown` and `never`, which no parameter is.
   return Object.fromEntries(
     Object.entries(properties).map(([name, schema]) => [name, typeof schema === "object" ? schema : {}]),
@@ -40,6 +46,6 @@ export function outputSchema(operation: Operation): Json {
 }
 
 function plain(schema: z.ZodType): Json {
-  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: "output" });
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: "output", override: dropSafeLimits });
   return rest;
 }

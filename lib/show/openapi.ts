@@ -7,7 +7,7 @@ import type { Parameter } from "../operations/parameters.ts";
 import { feeds, operations } from "../operations/registry.ts";
 import { ErrorWire } from "../operations/run_view.ts";
 import { FrameWire } from "../operations/stream.ts";
-import { inputProperties, inputSchema } from "./json_schema.ts";
+import { dropSafeLimits, inputProperties, inputSchema } from "./json_schema.ts";
 import type { Json } from "./json_schema.ts";
 
 /** Refusals that any call may meet. */
@@ -66,7 +66,7 @@ function componentSchemas(): Json {
     if (!registry.has(operation.output)) registry.add(operation.output, { id: componentName(operation.name) });
   }
   const uri = (id: string) => `#/components/schemas/${id}`;
-  const outputs = z.toJSONSchema(registry, { uri, io: "output", target: "draft-2020-12" }).schemas;
+  const outputs = z.toJSONSchema(registry, { uri, io: "output", override: dropSafeLimits }).schemas;
   return Object.fromEntries(
     Object.entries(outputs).map(([id, schema]) => {
       const { $schema: _dialect, $id: _id, ...rest } = schema;

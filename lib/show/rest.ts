@@ -33,6 +33,8 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
 };
 
+const encoder = new TextEncoder();
+
 export interface RestOptions {
   readonly services: Services;
   readonly clock: Clock;
@@ -186,8 +188,9 @@ class Rest implements RestDoor {
 
   async #document(context: Context<Env>): Promise<Response> {
     this.#docs ??= import("./docs.ts").then(({ docsAssets }) => new AssetServer(docsAssets));
-    const path = context.req.path.replace(/\/$/, "");
-    return await (await this.#docs).respond(path, context.req.raw) ?? noSuchPath(context.req.path);
+    const { path } = context.req;
+    const isPage = path === "/docs" || path === "/docs/";
+    return await (await this.#docs).respond(isPage ? "/docs/index.html" : path, context.req.raw) ?? noSuchPath(path);
   }
 
   async #speakMcp(context: Context<Env>): Promise<Response> {
@@ -252,8 +255,14 @@ function errorResponse(refusal: Refused): Response {
 }
 
 function json(body: unknown, status: number): Response {
-  return new Response(JSON.stringify(body), {
+  const bytes = encoder.encode(JSON.stringify(body));
+  return new Response(bytes, {
     status,
-    headers: { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" },
+    headers: {
+      "content-type": "application/json; charset=utf-8",
+      // Said here because a HEAD's answer has no body to take it from.
+      "content-length": String(bytes.byteLength),
+      "cache-control": "no-store",
+    },
   });
 }

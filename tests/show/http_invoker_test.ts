@@ -155,6 +155,25 @@ Deno.test("aborting cancels the run in the service", async () => {
   invoker.close();
 });
 
+Deno.test("what is no run can't be cancelled from here, and that is said", async () => {
+  await using served = await serve();
+  const invoker = await find(served);
+  const abort = new AbortController();
+  const ending = Promise.withResolvers<void>();
+  const { purge } = served.box.answers;
+  served.box.answers.purge = async (call) => {
+    abort.abort();
+    await ending.promise;
+    assert.equal(call.signal.aborted, false);
+    return await purge(call);
+  };
+  const outcome = await invoker.invoke(operationNamed("comfy-free"), {}, { ...CALL, signal: abort.signal });
+  assert.ok(!outcome.ok && outcome.code === "cancelled");
+  assert.match(outcome.message, /the service goes on with it/);
+  ending.resolve();
+  invoker.close();
+});
+
 Deno.test("a service that goes away meanwhile: the run's id is told, nothing hangs", async () => {
   const served = await serve();
   const invoker = await find(served, { socket: false });

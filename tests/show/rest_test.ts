@@ -92,6 +92,7 @@ Deno.test("a wrong method names the right ones; OPTIONS lists them; HEAD is a GE
   assert.deepEqual([options.status, options.headers.get("allow")], [204, "GET, POST, HEAD, OPTIONS"]);
   const head = await ask("HEAD /api/stats");
   assert.deepEqual([head.status, head.text], [200, ""]);
+  assert.equal(head.headers.get("content-length"), String((await ask("GET /api/stats")).text.length));
   const stream = await ask("HEAD /api/stream");
   assert.deepEqual([stream.status, stream.text, stream.headers.get("content-type")], [200, "", "text/event-stream"]);
 });
@@ -202,6 +203,7 @@ Deno.test("the dashboard's files: type, cache rule, ETag, gzip; nothing outside 
 Deno.test("the documents come embedded and ask nobody else", async () => {
   const { ask } = openDoor();
   const page = await ask("GET /docs");
+  assert.equal(page.headers.get("content-type"), "text/html; charset=utf-8");
   const named = [...page.text.matchAll(/(?:src|href)="(.*?)"/g)].map(([, url]) => url!);
   assert.ok(named.length >= 4);
   for (const url of named.filter((url) => !url.startsWith("data:"))) {
