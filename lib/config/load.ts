@@ -18,6 +18,8 @@ export interface LoadOptions {
   /** Default: this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
   readonly readFile?: (path: string) => string;
+  /** Whether a person reads stderr. Default: asks. */
+  readonly isTerminal?: boolean;
 }
 
 export interface Loaded {
@@ -56,7 +58,11 @@ export function loadConfig(options: LoadOptions): Loaded {
   applyFlags(tree, { flags: options.flags, origins });
   const parsed = ConfigSchema.safeParse(tree);
   if (!parsed.success) throw refuseConfig(parsed.error, { tree, origins });
-  return { config: parsed.data, file, origins, surroundings: surroundingsOf(env) };
+  const { log } = parsed.data;
+  // JOURNAL_STREAM alone doesn't tell: desktops leak it into the terminals they start.
+  const isJournal = (env["JOURNAL_STREAM"] ?? "") !== "" && !(options.isTerminal ?? Deno.stderr.isTerminal());
+  const format = log.format === "auto" ? isJournal ? "journal" : "text" : log.format;
+  return { config: { ...parsed.data, log: { ...log, format } }, file, origins, surroundings: surroundingsOf(env) };
 }
 
 /** The file that counts and its text; null where none is named and none lies in the usual places. */

@@ -3,7 +3,7 @@ import { DEFAULT_POLICY, type Policy } from "../model/policy.ts";
 import { GIB, MIB } from "../model/units.ts";
 import type { Config } from "./schema.ts";
 
-export function policyOf(config: Config): Policy {
+export function policyOf(config: Pick<Config, "arbitration" | "comfyui" | "load" | "needs">): Policy {
   const { arbitration, comfyui, load, needs } = config;
   return {
     mode: arbitration.mode,

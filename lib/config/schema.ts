@@ -74,7 +74,9 @@ const history = z.strictObject({
 
 const log = z.strictObject({
   level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("entries below it are dropped"),
-  format: z.enum(["text", "json", "journal"]).default("text").describe("one line an entry, on stderr"),
+  format: z.enum(["auto", "text", "json", "journal"]).default("auto").describe(
+    "one line an entry, on stderr; auto = journal under systemd, else text",
+  ),
 });
 
 const attribution = z.strictObject({
@@ -105,8 +107,12 @@ export const ConfigSchema = z.strictObject({
   proc: proc.prefault({}),
 });
 
-/** A configuration with every default filled in. */
-export type Config = z.output<typeof ConfigSchema>;
+type Settings = z.output<typeof ConfigSchema>;
+
+/** A configuration with every default filled in, and `auto` decided. */
+export type Config = Omit<Settings, "log"> & {
+  readonly log: Omit<Settings["log"], "format"> & { readonly format: Exclude<Settings["log"]["format"], "auto"> };
+};
 
 /** The JSON Schema that editors can check a configuration file with. */
 export function configJsonSchema(): Record<string, unknown> {

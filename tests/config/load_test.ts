@@ -179,6 +179,18 @@ Deno.test("a token needs its secret once, and no refusal shows it", () => {
   assert.ok(!wrong.message.includes("12345"), wrong.message);
 });
 
+Deno.test("the log is the journal's under systemd, and text for a person", () => {
+  const readFile = () => {
+    throw new Deno.errors.NotFound("none");
+  };
+  const format = (env: Readonly<Record<string, string>>, isTerminal: boolean) =>
+    loadConfig({ flags: {}, env, readFile, isTerminal }).config.log.format;
+  assert.equal(format({ JOURNAL_STREAM: "8:1234" }, false), "journal");
+  assert.equal(format({ JOURNAL_STREAM: "8:1234" }, true), "text");
+  assert.equal(format({}, false), "text");
+  assert.equal(format({ JOURNAL_STREAM: "8:1234", HYPERSWAP_LOG_FORMAT: "json" }, false), "json");
+});
+
 Deno.test("what systemd and the desktop say about places is passed on, empty as unsaid", () => {
   const { surroundings } = load({
     env: {
