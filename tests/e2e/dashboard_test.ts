@@ -67,7 +67,9 @@ interface Shown {
 }
 
 function expectedOf({ gpu, ollama, history }: Stats): Shown {
-  const gib = (value: number | null) => value === null ? "–" : value.toFixed(1);
+  // As parts/gib.tsx: what would round to 0.0 GiB is shown in MiB.
+  const isTiny = (gb: number) => gb > 0 && gb < 0.05;
+  const gib = (gb: number | null) => gb === null ? "–" : isTiny(gb) ? (gb * 1024).toFixed(0) : gb.toFixed(1);
   const { breakdown } = gpu;
   return {
     used: gib(gpu.vram_used_gb),

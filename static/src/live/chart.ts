@@ -79,6 +79,11 @@ function sizeOf(host: HTMLElement): { width: number; height: number } {
   return { width: host.clientWidth, height: host.clientHeight };
 }
 
+/** An axis whose whole isn't known has no figures. */
+function labels(ticks: readonly number[], wholeGb: number | null): string[] {
+  return ticks.map((gb) => (wholeGb === null ? "" : String(gb)));
+}
+
 function draw(plot: uPlot, series: Series): void {
   const newest = series.t.at(-1);
   if (newest === undefined) return;
@@ -126,12 +131,12 @@ function optionsOf(host: HTMLElement, palette: Palette, dashboard: Dashboard): u
     },
     axes: [
       { ...axis, grid: { show: false }, size: 26, space: 80, incrs: [60, 120, 300], values: "{HH}:{mm}" },
-      { ...axis, scale: "gib", size: 40, space, incrs: GIB_STEPS },
+      { ...axis, scale: "gib", size: 40, space, incrs: GIB_STEPS, values: (_, ticks) => labels(ticks, totalGb()) },
       {
         ...axis,
         scale: "ram",
         side: 1,
-        values: (_, ticks) => ticks.map((gb) => (ramGb() === null ? "" : String(gb))),
+        values: (_, ticks) => labels(ticks, ramGb()),
         size: 40,
         space,
         incrs: GIB_STEPS,

@@ -25,8 +25,8 @@ export function openStream({ onStats, onLink }: StreamOptions): { close(): void 
   let state: Stats | null = null;
   let attempt = 0;
   let lostAtMs: number | null = null;
-  let retry: number | undefined;
-  let watchdog: number | undefined;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let watchdog: ReturnType<typeof setTimeout> | undefined;
 
   const connect = () => {
     clearTimeout(retry);

@@ -29,8 +29,8 @@ export function ComfyCard() {
       <div class="panel-body">
         {!comfy.online && (
           <OfflineNote
+            check="comfyui"
             reason={comfy.reason}
-            url={comfy.url}
             remedy="Start ComfyUI. HyperSwap reconnects by itself; another address is set by --comfyui-url."
           />
         )}

@@ -1,3 +1,4 @@
+import { useComputed } from "@preact/signals";
 import { useDashboard } from "../live/dashboard.ts";
 import { duration, words } from "../format.ts";
 
@@ -18,6 +19,7 @@ const JOBS = {
 export function LaneLine() {
   const { part, nowMs } = useDashboard();
   const arbitration = part.arbitration.value;
+  const isReadable = useComputed(() => part.gpu.value?.available ?? false).value;
   if (arbitration === null) return null;
   const { lane, holder, waiting, hand_offs, late_hand_offs } = arbitration;
   return (
@@ -26,7 +28,11 @@ export function LaneLine() {
         ? (
           <p class="lane-now">
             <span class={`dot dot-${holder ?? "none"}`} aria-hidden="true" />
-            {holder === null ? "The card is free" : HOLDERS[holder]}
+            {holder !== null
+              ? HOLDERS[holder]
+              : isReadable
+              ? "Neither tenant holds the card"
+              : "Who holds the card can't be read"}
           </p>
         )
         : (

@@ -19,7 +19,11 @@ export function MemoryPanel() {
           <p class="hero">
             <Value of={gpu?.vram_used_gb} digits={1} why={gpu?.reason} />
             <span class="hero-of">
-              of <Value of={gpu?.vram_total_gb} digits={1} unit="GiB" why={gpu?.reason} /> used
+              {gpu?.vram_total_gb != null && (
+                <>
+                  of <Value of={gpu.vram_total_gb} digits={1} unit="GiB" />
+                </>
+              )} used
             </span>
           </p>
         </div>
@@ -61,7 +65,7 @@ function Vram({ gpu }: { readonly gpu: Stats["gpu"] }) {
 function CardDown({ gpu }: { readonly gpu: Stats["gpu"] }) {
   return (
     <div class="callout callout-bad" role="alert">
-      <p class="callout-title">The card can't be read: {gpu.reason ?? gpu.state}</p>
+      <p class="callout-title">{gpu.reason ?? `The card is ${gpu.state}`}</p>
       {gpu.remedy !== null && <p class="muted">{gpu.remedy}</p>}
     </div>
   );

@@ -31,8 +31,8 @@ export function OllamaCard() {
       <div class="panel-body">
         {!ollama.online && (
           <OfflineNote
+            check="ollama"
             reason={ollama.reason}
-            url={ollama.url}
             remedy="Start it with: systemctl start ollama. HyperSwap reconnects by itself; another address is set by --ollama-url."
           />
         )}

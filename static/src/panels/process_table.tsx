@@ -1,5 +1,6 @@
 import { bucketLabel } from "../buckets.ts";
 import type { GpuProcess } from "../live/wire.ts";
+import { Gib } from "../parts/gib.tsx";
 import { Value } from "../parts/value.tsx";
 
 /** Everyone on the card, largest first, each with the reason for its bucket. */
@@ -33,7 +34,7 @@ export function ProcessTable({ processes }: { readonly processes: readonly GpuPr
               <Value of={process.sm_pct} unit="%" why="The driver doesn't measure it per process here" />
             </td>
             <td class="num">
-              <Value of={process.vram_gb} digits={2} unit="GiB" why="The driver doesn't say what this process holds" />
+              <Gib of={process.vram_gb} digits={2} why="The driver doesn't say what this process holds" />
             </td>
           </tr>
         ))}

@@ -16,7 +16,7 @@ const RESULTS: Readonly<Record<string, { readonly label: string; readonly tone: 
   unconfirmed: { label: "unconfirmed", tone: "warn", note: "Asked for, but the driver can't confirm it here" },
   unreachable: { label: "unreachable", tone: "bad", note: "The server did not answer" },
   remote: { label: "remote", tone: "warn", note: "On another host: unloading there frees nothing here" },
-  busy: { label: "busy", tone: "warn", note: "The runner was still working; its release is watched" },
+  busy: { label: "busy", tone: "warn", note: "Still at work" },
   fault: { label: "fault", tone: "bad", note: "An idle runner kept its memory" },
   timeout: { label: "timeout", tone: "bad", note: "Not back within the ceiling" },
   ram_hit: { label: "RAM cache hit", tone: "ok", note: "Loaded from host memory" },
@@ -61,7 +61,9 @@ export function TimelineRow({ event, onWhy }: TimelineRowProps) {
         <td class="num" data-label="freed">{cell(event, "freedGb", (gb) => `${gb.toFixed(1)} GiB`)}</td>
         <td class="num" data-label="speed">{cell(event, "gbPerS", (rate) => `${rate.toFixed(2)} GB/s`)}</td>
         <td class="cell-result">
-          {[event.outcome, event.class].map((name) => name !== null && <Chip key={name} name={name} />)}
+          {[event.outcome, event.class].map((name) =>
+            name !== null && <Chip key={name} name={name} note={event.message} />
+          )}
         </td>
       </tr>
       {isWrong && (
@@ -111,7 +113,8 @@ function subjectOf(event: HistoryEvent): string {
   return event.message ?? "";
 }
 
-function Chip({ name }: { readonly name: string }) {
+/** The event's own words explain its result; the table's are for records without any. */
+function Chip({ name, note }: { readonly name: string; readonly note: string | null }) {
   const result = RESULTS[name] ?? { label: words(name), tone: "plain", note: name };
-  return <span class={`chip chip-${result.tone}`} title={result.note}>{result.label}</span>;
+  return <span class={`chip chip-${result.tone}`} title={note ?? result.note}>{result.label}</span>;
 }

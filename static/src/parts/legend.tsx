@@ -1,5 +1,5 @@
 import type { Share } from "./share_bar.tsx";
-import { Value } from "./value.tsx";
+import { Gib } from "./gib.tsx";
 
 export interface LegendProps {
   readonly items: readonly (Share & { readonly note: string })[];
@@ -17,7 +17,7 @@ export function Legend({ items, why }: LegendProps) {
             {label}
           </dt>
           <dd>
-            <Value of={gb} digits={1} unit="GiB" why={why} />
+            <Gib of={gb} why={why} />
           </dd>
         </div>
       ))}
