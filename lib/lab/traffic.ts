@@ -44,26 +44,28 @@ interface Scene {
   readonly restMs: Span;
 }
 
+const BRIEF: Span = [1_500, 2_500];
+const PURGED: Span = [8_800, 10_000];
 const SCENES: readonly Scene[] = [
-  { model: "qwen3:14b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 2], steps: 20, restMs: [9_000, 11_000] },
-  { model: "llama3.1:8b", chats: [2, 3], checkpoint: SDXL, prompts: [1, 1], steps: 24, restMs: [1_500, 2_500] },
-  { model: "llama3.1:8b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 2], steps: 16, restMs: [9_000, 10_000] },
-  { model: "gemma3:12b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 2], steps: 22, restMs: [9_000, 12_000] },
-  {
-    model: "qwen3:14b",
-    chats: [1, 1],
-    checkpoint: "dreamshaper_8.safetensors",
-    prompts: [2, 3],
-    steps: 25,
-    restMs: [9_000, 10_000],
-  },
+  { model: "qwen3:14b", chats: [1, 1], checkpoint: SDXL, prompts: [1, 1], steps: 20, restMs: BRIEF },
+  { model: "llama3.1:8b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 1], steps: 16, restMs: PURGED },
+  { model: "qwen3:14b", chats: [1, 1], checkpoint: SDXL, prompts: [1, 2], steps: 18, restMs: BRIEF },
+  { model: "llama3.1:8b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 1], steps: 20, restMs: PURGED },
   {
     model: "gemma3:12b",
     chats: [1, 2],
+    checkpoint: "dreamshaper_8.safetensors",
+    prompts: [2, 3],
+    steps: 25,
+    restMs: PURGED,
+  },
+  {
+    model: "gemma3:12b",
+    chats: [1, 1],
     checkpoint: "flux1-dev-fp8.safetensors",
     prompts: [1, 1],
     steps: 8,
-    restMs: [9_500, 12_000],
+    restMs: PURGED,
   },
 ];
 
@@ -138,7 +140,7 @@ class Users implements Traffic {
   async #chat({ model, chats }: Scene): Promise<void> {
     for (let left = this.#random.whole(...chats); left > 0; left -= 1) {
       const messages = [{ role: "user", content: this.#random.pick(QUESTIONS) }];
-      const options = { num_predict: this.#random.whole(50, 130) };
+      const options = { num_predict: this.#random.whole(40, 100) };
       await this.#send(`${this.#box.ollama.url}/api/chat`, { model, messages, options });
       this.#counts = { ...this.#counts, chats: this.#counts.chats + 1 };
       await this.#pause([400, 1_400]);
