@@ -23,12 +23,11 @@ export function hear(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
 }
 
 function hearSample(state: ArbiterState, sample: Sample, atMs: MonotonicMs): ArbiterState {
-  const { slackBytes } = state.policy.yield;
   return {
     ...state,
     sample,
     isBarrierLost: state.isBarrierLost && !sample.gpu.available,
-    residualHistory: followResidual(state.residualHistory, sample.gpu, slackBytes),
+    residualHistory: followResidual(state.residualHistory, sample.gpu),
     comfy: hearComfy(state.comfy, sample, atMs),
   };
 }

@@ -7,22 +7,19 @@ import type { JobContext } from "./job.ts";
 import { keepResults } from "./lane_results.ts";
 import { startPurge, stepPurge } from "./purge_job.ts";
 import { startRequestVram, stepRequestVram } from "./request_vram_job.ts";
-import { startSwitch, stepSwitch, type SwitchStep } from "./switch_job.ts";
+import { startSwitch, stepSwitch, type SwitchJob, type SwitchStep } from "./switch_job.ts";
 import { refusal } from "./switch_plan.ts";
 import { startYield, stepYield } from "./yield_job.ts";
 
-/** How a job ended, whichever it was. */
-export interface Ended {
-  readonly reply: ArbiterReply;
-  /** Yields and purges that happened on the way, for the record. */
-  readonly yielded: YieldResult | null;
-  readonly purged: PurgeResult | null;
-}
-
+/** What one step made of a job. */
 export interface Moved {
   readonly job: LaneJob;
   readonly effects: readonly ArbiterEffect[];
-  readonly ended: Ended | null;
+  /** Its answer, once it has ended. */
+  readonly reply: ArbiterReply | null;
+  /** A yield or purge that ended in this step, be it the job itself or a step of it: recorded when it happens. */
+  readonly yielded: YieldResult | null;
+  readonly purged: PurgeResult | null;
 }
 
 /** True when ComfyUI has work, by the newest word there is. */
@@ -86,30 +83,28 @@ function move(job: LaneJob, event: ArbiterEvent, context: JobContext): Moved {
     case "purge":
       return movedPurge(stepPurge(job, event, context));
     case "switch":
-      return movedSwitch(stepSwitch(job, event, context));
+      return movedSwitch(job, stepSwitch(job, event, context));
     case "requestVram":
       return movedRequest(stepRequestVram(job, event, context));
   }
 }
 
-function movedYield(step: ReturnType<typeof stepYield>): Moved {
-  const value = step.result;
-  return { ...step, ended: value && { reply: { kind: "yield", value }, yielded: value, purged: null } };
+function movedYield({ job, effects, result: value }: ReturnType<typeof stepYield>): Moved {
+  return { job, effects, reply: value && { kind: "yield", value }, yielded: value, purged: null };
 }
 
-function movedPurge(step: ReturnType<typeof stepPurge>): Moved {
-  const value = step.result;
-  return { ...step, ended: value && { reply: { kind: "purge", value }, yielded: null, purged: value } };
+function movedPurge({ job, effects, result: value }: ReturnType<typeof stepPurge>): Moved {
+  return { job, effects, reply: value && { kind: "purge", value }, yielded: null, purged: value };
 }
 
-export function movedSwitch(step: SwitchStep): Moved {
-  const { yielded, purged } = step.job;
-  return { ...step, ended: step.result && { reply: step.result, yielded, purged } };
+function movedRequest({ job, effects, result: value }: ReturnType<typeof stepRequestVram>): Moved {
+  return { job, effects, reply: value && { kind: "requestVram", value }, yielded: null, purged: value && value.purge };
 }
 
-function movedRequest(step: ReturnType<typeof stepRequestVram>): Moved {
-  const value = step.result;
-  return { ...step, ended: value && { reply: { kind: "requestVram", value }, yielded: null, purged: value.purge } };
+export function movedSwitch(before: SwitchJob | null, { job, effects, result: reply }: SwitchStep): Moved {
+  const yielded = job.yielded === before?.yielded ? null : job.yielded;
+  const purged = job.purged === before?.purged ? null : job.purged;
+  return { job, effects, reply, yielded, purged };
 }
 
 /** Stores what a job has become, or ends it: answers, records, and keeps what was learned. */
@@ -119,17 +114,20 @@ function commit(
   { moved, atMs }: { readonly moved: Moved; readonly atMs: MonotonicMs },
 ): ArbiterStep {
   const { requestIds } = before;
-  const { job, effects, ended } = moved;
-  if (ended === null) {
-    return { state: job === before.job ? state : { ...state, holder: { job, requestIds } }, effects };
+  const { job, effects, reply } = moved;
+  const isAsked = requestIds.length > 0;
+  if (reply === null) {
+    const going = job === before.job ? state : { ...state, holder: { job, requestIds } };
+    const kept = keepResults(going, moved, { isAsked, atMs });
+    return { state: kept.state, effects: [...effects, ...kept.effects] };
   }
   const answers: ArbiterEffect[] = requestIds.map((requestId) => ({
     kind: "resolve",
     requestId,
-    reply: ended.reply,
+    reply,
     reason: "the job it asked for has ended",
   }));
-  const kept = keepResults({ ...state, holder: null }, ended, { job, isAsked: requestIds.length > 0, atMs });
+  const kept = keepResults({ ...state, holder: null }, moved, { isAsked, atMs });
   return { state: kept.state, effects: [...effects, ...answers, ...kept.effects] };
 }
 
@@ -197,7 +195,7 @@ function beginRequest(
       return movedRequest(startRequestVram({ ...order, neededBytes: request.neededBytes }, context));
     case "switch": {
       const { model, keepAlive, prompt } = request;
-      return movedSwitch(startSwitch({ ...order, request: { model, keepAlive, prompt } }, context));
+      return movedSwitch(null, startSwitch({ ...order, request: { model, keepAlive, prompt } }, context));
     }
   }
 }

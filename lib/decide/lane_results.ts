@@ -1,18 +1,17 @@
-/** What is kept when a job has ended: its records, and what was learned from it. */
+/** What is kept of a yield, a purge and a swap when they end: their records, and what was learned from them. */
 import type { PurgeResult, SwitchResult, YieldResult } from "../model/arbitration.ts";
 import type { ArbiterEffect, Generation } from "../model/events.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import { purgeRecord, swapRecord, yieldRecord } from "./arbiter_records.ts";
 import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
 import { remember } from "./footprint.ts";
-import type { Ended } from "./lane.ts";
+import type { Moved } from "./lane.ts";
 import type { PurgeJob } from "./purge_job.ts";
 import { mergeWatched, watchHeld } from "./watched.ts";
 import { canonical } from "./yield_targets.ts";
 
 interface Ending {
-  readonly job: LaneJob;
-  /** Somebody waited for its answer. */
+  /** Somebody waits for the job's answer. */
   readonly isAsked: boolean;
   readonly atMs: MonotonicMs;
 }
@@ -22,33 +21,36 @@ export function recordKey(generation: Generation, kind: "yield" | "purge" | "swa
   return `job-${generation}-${kind}`;
 }
 
-export function keepResults(state: ArbiterState, { reply, yielded, purged }: Ended, ending: Ending): ArbiterStep {
-  const { generation } = ending.job;
+export function keepResults(state: ArbiterState, moved: Moved, { isAsked, atMs }: Ending): ArbiterStep {
+  const { job, reply, yielded, purged } = moved;
   const effects: ArbiterEffect[] = [];
   let next = state;
   if (yielded !== null) {
+    const key = recordKey(job.generation, "yield");
     // An automatic yield that found nobody there is no event.
-    if (yielded.outcome !== "nothing_loaded" || ending.isAsked) {
-      const key = recordKey(generation, "yield");
+    if (yielded.outcome !== "nothing_loaded" || isAsked) {
       effects.push({ kind: "record", key, item: yieldRecord(yielded), reason: yielded.message });
     }
-    next = afterYield(next, yielded, ending);
+    next = afterYield(next, yielded, { key, job, atMs });
   }
   if (purged !== null) {
-    const key = recordKey(generation, "purge");
+    const key = recordKey(job.generation, "purge");
     effects.push({ kind: "record", key, item: purgeRecord(purged), reason: purged.message });
-    next = afterPurge(next, purged, { key, job: ending.job });
+    next = afterPurge(next, purged, { key, job });
   }
-  if (reply.kind === "switch") {
-    const key = recordKey(generation, "swap");
+  if (reply?.kind === "switch") {
+    const key = recordKey(job.generation, "swap");
     effects.push({ kind: "record", key, item: swapRecord(reply.value), reason: reply.value.verdict });
     next = afterSwap(next, reply.value);
   }
   return { state: next, effects };
 }
 
-function afterYield(state: ArbiterState, result: YieldResult, { job, atMs }: Ending): ArbiterState {
-  const key = recordKey(job.generation, "yield");
+function afterYield(
+  state: ArbiterState,
+  result: YieldResult,
+  { key, job, atMs }: { readonly key: string; readonly job: LaneJob; readonly atMs: MonotonicMs },
+): ArbiterState {
   const watched = mergeWatched(state.watched, watchHeld(job, { result, key, atMs }));
   const { margin } = state;
   if (margin?.key !== key) return { ...state, watched };

@@ -24,7 +24,7 @@ export interface PurgeJob {
   /** `quiet`: not yet 1 s after the last prompt; `asking`: queue reads and `/free` under way; `falling`: sent. */
   readonly phase: "quiet" | "asking" | "falling";
   readonly pids: readonly number[];
-  /** What ComfyUI held just before `/free` was sent; null when the driver doesn't say. */
+  /** What ComfyUI held just before `/free` was sent, by readings: a sample may be a second old. Null before the second. */
   readonly bytesBefore: Bytes | null;
   /** Why the driver can't be read (any more); null while it can. */
   readonly blindness: string | null;
@@ -67,45 +67,58 @@ export function holdsModels(
 }
 
 export function startPurge(order: PurgeOrder, context: JobContext): PurgeStep {
-  const { sample, atMs, policy, comfyIdleSinceMs } = context;
-  const { pids, bytes } = comfyHoldings(sample);
-  const isTold = bytes !== null && pids.length > 0;
-  const job: PurgeJob = {
+  const { atMs, policy, comfyIdleSinceMs } = context;
+  const job = takeStock({
     kind: "purge",
     ...order,
     startedMs: atMs,
     phase: "quiet",
-    pids,
-    bytesBefore: bytes,
-    blindness: !sample.gpu.available ? sample.gpu.reason : isTold ? null : "it gives no bytes for its process",
+    pids: [],
+    bytesBefore: null,
+    blindness: null,
     sends: 0,
     firstSentMs: null,
     lastSentMs: null,
     requestMs: null,
-    bytesNow: bytes,
+    bytesNow: null,
     level: null,
     dueMs: Math.max(atMs, (comfyIdleSinceMs ?? -Infinity) + policy.purge.quietMs),
     isOverlapped: false,
     failure: null,
-  };
-  const immediate = immediateOutcome(job, context);
+  }, context.sample);
+  const immediate = immediateOutcome(context);
   if (immediate !== null) return end(job, immediate, context);
-  if (job.dueMs <= atMs) return ask(job, "ComfyUI's queue is empty", context);
+  if (job.dueMs <= atMs) return askIfWorthIt(job, "ComfyUI's queue is empty", context);
   const reason = "a /free within a second of a prompt's end gets lost while ComfyUI collects garbage";
   return { job, effects: [wake(job, reason)], result: null };
 }
 
-function immediateOutcome(job: PurgeJob, context: JobContext): Outcome | null {
+/** Whose bytes count, by a sample; and whether the driver gives them. */
+function takeStock(job: PurgeJob, sample: Sample): PurgeJob {
+  const { pids, bytes } = comfyHoldings(sample);
+  const isTold = bytes !== null && pids.length > 0;
+  const blindness = sample.gpu.available ? isTold ? null : "it gives no bytes for its process" : sample.gpu.reason;
+  return { ...job, pids, blindness };
+}
+
+function immediateOutcome({ sample, isComfyBusy }: JobContext): Outcome | null {
+  if (!sample.comfy.online) return "unreachable";
+  if (sample.comfy.isRemote) return "remote";
+  return isComfyBusy ? "busy" : null;
+}
+
+/** Quiet for long enough, so that the newest sample is younger than its last prompt: is there anything to free? */
+function askIfWorthIt(job: PurgeJob, reason: string, context: JobContext): PurgeStep {
   const { gpu, comfy } = context.sample;
-  if (!comfy.online) return "unreachable";
-  if (comfy.isRemote) return "remote";
-  if (context.isComfyBusy) return "busy";
-  if (!gpu.available || gpu.reading.processes === null || comfy.server === null) return null;
-  if (job.pids.length === 0) return "nothing_loaded";
-  const { comfyContextBytes, policy } = context;
-  const isBare = comfyContextBytes !== null && job.bytesBefore !== null &&
-    job.bytesBefore <= comfyContextBytes + policy.purge.slackBytes;
-  return isBare ? "nothing_loaded" : null;
+  const isTold = gpu.available && gpu.reading.processes !== null && comfy.server !== null;
+  const { pids, bytes } = comfyHoldings(context.sample);
+  const isNothing = isTold && (pids.length === 0 || isBare(bytes, context));
+  return isNothing ? end({ ...job, bytesNow: bytes }, "nothing_loaded", context) : ask(job, reason, context);
+}
+
+/** No more than what it was measured to keep after an earlier purge: its CUDA context. */
+function isBare(bytes: Bytes | null, { comfyContextBytes, policy }: JobContext): boolean {
+  return bytes !== null && comfyContextBytes !== null && bytes <= comfyContextBytes + policy.purge.slackBytes;
 }
 
 /** One event for a running purge. Results of other generations change nothing. */
@@ -123,7 +136,10 @@ export function stepPurge(job: PurgeJob, event: ArbiterEvent, context: JobContex
 
 function hear(job: PurgeJob, event: ArbiterEvent): PurgeJob {
   if (event.type === "barrierLost") return { ...job, blindness: event.reason };
-  return event.type === "sampled" && !event.sample.gpu.available ? { ...job, blindness: event.sample.gpu.reason } : job;
+  if (event.type !== "sampled") return job;
+  // Until it is asked, a process may still come to the card.
+  if (job.phase === "quiet") return takeStock(job, event.sample);
+  return event.sample.gpu.available ? job : { ...job, blindness: event.sample.gpu.reason };
 }
 
 function goOn(job: PurgeJob): PurgeStep {
@@ -137,7 +153,10 @@ function giveWay(job: PurgeJob, context: JobContext): PurgeStep {
 }
 
 function ask(job: PurgeJob, reason: string, { atMs, policy }: JobContext): PurgeStep {
-  const asking: PurgeJob = { ...job, phase: "asking", dueMs: (job.firstSentMs ?? atMs) + policy.purge.ceilingMs };
+  const dueMs = (job.firstSentMs ?? atMs) + policy.purge.ceilingMs;
+  // What it held before it was asked counts for nothing: it may have given that back by itself.
+  const asked = job.sends === 0 ? { ...job, bytesBefore: null, bytesNow: null } : job;
+  const asking: PurgeJob = { ...asked, phase: "asking", dueMs };
   return {
     job: asking,
     effects: [{ kind: "freeComfy", generation: job.generation, reason }, wake(asking, "the answer is overdue then")],
@@ -195,10 +214,12 @@ function onDue(job: PurgeJob, context: JobContext): PurgeStep {
   const { policy, atMs, mayAct } = context;
   if (job.phase === "quiet") {
     const isOverdue = atMs - job.startedMs >= policy.purge.ceilingMs + policy.purge.quietMs;
-    return isOverdue || !mayAct ? end(job, "timeout", context) : ask(job, "ComfyUI has been quiet for long", context);
+    if (isOverdue || !mayAct) return end(job, "timeout", context);
+    return askIfWorthIt(job, "ComfyUI has been quiet for long enough", context);
   }
   if (job.sends === 0) return end({ ...job, failure: "it didn't answer in time" }, "unreachable", context);
   if (job.blindness !== null) return end(job, "unconfirmed", context);
+  if (job.bytesBefore === null) return end({ ...job, blindness: "it gave no reading" }, "unconfirmed", context);
   const ceilingAtMs = (job.firstSentMs ?? job.startedMs) + policy.purge.ceilingMs;
   if (!hasFallen(job, context)) {
     if (atMs >= ceilingAtMs) return end(job, "timeout", context);
@@ -224,17 +245,20 @@ function weigh(job: PurgeJob, reading: BarrierReading, context: JobContext): Pur
     const blind: PurgeJob = { ...job, blindness: "it gives no bytes for its process" };
     return job.phase === "falling" ? end(blind, "unconfirmed", context) : goOn(blind);
   }
-  if (job.sends === 0) {
-    // Once asked, `/free` may be out any moment: the most that was held counts.
-    const before = job.phase === "asking" ? Math.max(bytes, job.bytesBefore ?? 0) : bytes;
-    return goOn({ ...job, bytesBefore: before, bytesNow: bytes });
-  }
+  if (job.sends === 0 && isBare(bytes, context)) return end({ ...job, bytesNow: bytes }, "nothing_loaded", context);
+  if (job.sends === 0 || job.bytesBefore === null) return goOn(withBaseline(job, bytes));
   const { slackBytes, levelMs } = context.policy.purge;
   const isLevel = job.level !== null && Math.abs(bytes - job.level.bytes) <= slackBytes;
   const level = isLevel && job.level !== null ? job.level : { bytes, sinceMs: reading.atMs };
   const next: PurgeJob = { ...job, bytesNow: bytes, level };
   if (!hasFallen(next, context) || reading.atMs - level.sinceMs < levelMs) return goOn(next);
   return end(next, "released", context);
+}
+
+/** The most that two readings in a row showed since it was asked: `/free` may be out any moment from then on. */
+function withBaseline(job: PurgeJob, bytes: Bytes): PurgeJob {
+  if (job.bytesNow === null || job.phase === "quiet") return { ...job, bytesNow: bytes };
+  return { ...job, bytesBefore: Math.max(job.bytesBefore ?? 0, Math.min(job.bytesNow, bytes)), bytesNow: bytes };
 }
 
 function wake(job: PurgeJob, reason: string): ArbiterEffect {

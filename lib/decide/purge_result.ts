@@ -10,7 +10,6 @@ interface Ending {
 }
 
 export function concludePurge(job: PurgeJob, { outcome, context }: Ending): PurgeResult {
-  const isMeasured = job.blindness === null && job.bytesBefore !== null && job.bytesNow !== null;
   const freedBytes = freedBytesOf(job, outcome);
   return {
     outcome,
@@ -18,7 +17,7 @@ export function concludePurge(job: PurgeJob, { outcome, context }: Ending): Purg
     requestMs: job.requestMs,
     confirmMs: outcome === "released" ? context.atMs - job.startedMs : null,
     freedBytes,
-    remainingBytes: isMeasured ? job.bytesNow : null,
+    remainingBytes: job.blindness === null ? job.bytesNow : null,
     confirmedBy: outcome === "released" ? "NVML: ComfyUI's bytes fell and stayed level for 250 ms" : null,
     overlapped: job.isOverlapped,
     message: messageFor(job, { outcome, context, freedBytes }),

@@ -39,18 +39,16 @@ export function viewOf(gpu: GpuState): MemoryView | null {
 }
 
 /** Takes a sample into the history. */
-export function followResidual(history: ResidualHistory, gpu: GpuState, slackBytes: Bytes): ResidualHistory {
+export function followResidual(history: ResidualHistory, gpu: GpuState): ResidualHistory {
   const view = viewOf(gpu);
   if (view === null) return NO_HISTORY;
-  const hasDeparture = history.view !== null && hasDeparted(history.view, view, slackBytes);
+  const hasDeparture = history.view !== null && hasDeparted(history.view, view);
   return { view, hasDeparture, quietBytes: hasDeparture ? history.quietBytes : residualOf(view) };
 }
 
-/** True when somebody who could have held more than the slack is no longer listed. */
-function hasDeparted(before: MemoryView, after: MemoryView, slackBytes: Bytes): boolean {
-  return before.processes.some(({ pid, usedBytes }) =>
-    (usedBytes === null || usedBytes > slackBytes) && !after.processes.some((process) => process.pid === pid)
-  );
+/** True when somebody is no longer listed. However little it held then: it may have taken more before it went. */
+function hasDeparted(before: MemoryView, after: MemoryView): boolean {
+  return before.processes.some(({ pid }) => !after.processes.some((process) => process.pid === pid));
 }
 
 /** True when two looks in a row give the same residual: neither then fell between the driver's two calls. */
@@ -62,17 +60,13 @@ export function isSteady(views: readonly MemoryView[], slackBytes: Bytes): boole
 }
 
 /** The residual by the last two looks; null without any. The smaller one is the safe one. */
-export function settleResidual(
-  views: readonly MemoryView[],
-  history: ResidualHistory,
-  slackBytes: Bytes,
-): Residual | null {
+export function settleResidual(views: readonly MemoryView[], history: ResidualHistory): Residual | null {
   const looks = views.slice(-2);
   const last = looks.at(-1);
   if (last === undefined) return null;
   const blindPids = blindIn(looks);
   const bytes = Math.min(...looks.map((view) => residualOf(view, blindPids)));
-  const isLeaving = history.hasDeparture || history.view !== null && hasDeparted(history.view, last, slackBytes);
+  const isLeaving = history.hasDeparture || history.view !== null && hasDeparted(history.view, last);
   const capBytes = isLeaving ? history.quietBytes : null;
   return { bytes: capBytes === null ? bytes : Math.min(bytes, capBytes), blindPids };
 }

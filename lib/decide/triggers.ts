@@ -96,15 +96,19 @@ function enqueueYield(state: ArbiterState, sample: Sample, event: ArbiterEvent):
     nextGeneration: state.nextGeneration + GENERATIONS_PER_JOB,
   };
   // A load of ours wants the same memory.
-  const preempted = queued.holder?.job.kind === "switch"
-    ? moveHolder(
-      queued,
-      event.atMs,
-      (job, context) =>
-        job.kind === "switch" ? movedSwitch(preemptSwitch(job, context)) : { job, effects: [], ended: null },
-    )
-    : { state: queued, effects: [] };
+  const preempted = queued.holder?.job.kind === "switch" ? preempt(queued, event) : { state: queued, effects: [] };
   return { state: preempted.state, effects: [...watching.effects, ...preempted.effects] };
+}
+
+function preempt(state: ArbiterState, { atMs }: ArbiterEvent): ArbiterStep {
+  return moveHolder(
+    state,
+    atMs,
+    (job, context) =>
+      job.kind === "switch"
+        ? movedSwitch(job, preemptSwitch(job, context))
+        : { job, effects: [], reply: null, yielded: null, purged: null },
+  );
 }
 
 /** The generation of a yield under way that takes all that an automatic one would; null without one. */
@@ -116,12 +120,16 @@ function servingYield({ holder, keep }: ArbiterState): number | null {
   return isSame ? generation : null;
 }
 
-/** Watches the winner's first allocation from now on. An older hand-off that is still watched ends without a margin. */
+/**
+ * Watches the winner's first allocation from now on. An older hand-off that is still watched ends without a margin; one
+ * whose yield is still under way keeps its watch.
+ */
 function beginMargin(
   state: ArbiterState,
   sample: Sample,
   { key, atMs }: { readonly key: string; readonly atMs: number },
 ): ArbiterStep {
+  if (state.margin !== null && state.margin.concludedMs === null) return { state, effects: [] };
   const { pids, bytes } = comfyHoldings(sample);
   const server = sample.comfy.server;
   const winners = server === null || pids.includes(server.pid) ? pids : [...pids, server.pid];

@@ -152,7 +152,7 @@ function open(job: YieldJob, context: JobContext): YieldStep {
   const asked: YieldJob = {
     ...job,
     phase: "asked",
-    residual: settleResidual(job.views, residualHistory, slackBytes),
+    residual: settleResidual(job.views, residualHistory),
     nextLookMs: atMs + LOOK_AGAIN_MS,
   };
   const effects: ArbiterEffect[] = [
@@ -203,7 +203,11 @@ function sendUnloads(job: YieldJob, more: readonly ArbiterEffect[], { atMs, mayA
   const unloads = job.unloads.map((unload) =>
     unload.sentMs === null ? { ...unload, sentMs: atMs, attempts: unload.attempts + 1 } : unload
   );
-  return { job: { ...job, unloads, isRelisted: false }, effects: [...effects, ...more], result: null };
+  return {
+    job: { ...job, unloads, isRelisted: false, streak: 0, releasedMs: null },
+    effects: [...effects, ...more],
+    result: null,
+  };
 }
 
 function goOn(job: YieldJob): YieldStep {

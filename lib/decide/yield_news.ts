@@ -78,7 +78,7 @@ function lateResidual(job: YieldJob, { policy, residualHistory }: JobContext): Y
     bytesBefore === null || views.every((view) => (bytesOf(view, runner.pid) ?? 0) >= bytesBefore - slackBytes)
   );
   if (!areAllThere || !isSteady(views, slackBytes)) return { ...job, views };
-  return { ...job, views, residual: settleResidual(views, residualHistory, slackBytes) };
+  return { ...job, views, residual: settleResidual(views, residualHistory) };
 }
 
 /** A runner that holds nothing only because it hasn't begun to take any. */
@@ -120,9 +120,11 @@ function hearResident(job: YieldJob, rows: readonly ResidentModel[], context: Jo
   return withTargets({ ...job, rows, ps: "listed", unloads: [...unloads, ...fresh] }, context);
 }
 
+/** What was seen released doesn't count for a target that is found only now. */
 function withTargets(job: YieldJob, { sample }: JobContext): YieldJob {
   const { runners, rows: resident, scope } = job;
-  return { ...job, targets: findTargets(job.targets, { runners, resident, names: sample.ollama, scope }) };
+  const targets = findTargets(job.targets, { runners, resident, names: sample.ollama, scope });
+  return targets.length === job.targets.length ? { ...job, targets } : { ...job, targets, streak: 0, releasedMs: null };
 }
 
 function hearProbes(job: YieldJob, event: Extract<ArbiterEvent, { type: "runnersProbed" }>): YieldJob {

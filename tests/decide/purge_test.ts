@@ -104,19 +104,27 @@ Deno.test("a fall that never settles is no release", () => {
   assert.equal(scene.value(id, "purge").outcome, "timeout");
 });
 
-Deno.test("what ComfyUI gave back by itself before /free was sent is not called purged", () => {
+Deno.test("what ComfyUI gave back before /free was sent is not called purged", () => {
   // The sample is up to a second old: between it and /free ComfyUI dropped 3 GiB on its own.
   const scene = idleComfy(gib(7));
   const id = purge(scene);
   scene.holds(200, "comfy", gib(4)).run(100);
-  // Once asked, /free may be out any moment, so the fall counts only if it comes after: here it can't be told.
-  scene.freed({ kind: "slow", slowestMs: 300 });
-  scene.run(510);
-  assert.equal(scene.all("freeComfy").length, 2);
-  scene.run(100);
   scene.freed(SENT(scene));
   scene.run(4_000);
   assert.equal(scene.isAnswered(id), false, "nothing fell since /free was sent");
+  scene.holds(200, "comfy", gib(0.8)).run(300);
+  assert.equal(scene.value(id, "purge").freedBytes, gib(4) - gib(0.8));
+});
+
+Deno.test("a driver that gives no reading while it falls: unconfirmed, not a timeout", () => {
+  const scene = idleComfy();
+  const id = purge(scene);
+  scene.freed(SENT(scene));
+  for (let seconds = 0; seconds < 11; seconds++) {
+    scene.wait(1_000).send({ type: "woke", generation: scene.last("freeComfy").generation });
+    if (scene.all("freeComfy").length === 2 && seconds === 5) scene.freed(SENT(scene));
+  }
+  assert.equal(scene.value(id, "purge").outcome, "unconfirmed");
 });
 
 Deno.test("at the earliest 1 s after the last prompt: a /free before gets lost in its garbage collection", () => {
@@ -230,16 +238,22 @@ Deno.test("nothing to purge, nobody to ask, nobody here", async (test) => {
   await test.step("no process on the card", () => {
     const scene = new Scene();
     scene.sample();
+    scene.wait(2_000).sample();
     assert.equal(scene.value(purge(scene), "purge").outcome, "nothing_loaded");
   });
   await test.step("its bare context, once that was measured", () => {
     const scene = idleComfy();
     purge(scene);
-    scene.freed(SENT(scene));
+    scene.run(100).freed(SENT(scene));
     scene.holds(200, "comfy", gib(0.8)).run(300);
+    // The sample still shows 7 GiB: the first reading knows better.
+    const id = purge(scene);
+    scene.run(20);
+    assert.equal(scene.value(id, "purge").outcome, "nothing_loaded");
+    assert.equal(scene.all("abort").length, 1);
     scene.sample();
     assert.equal(scene.value(purge(scene), "purge").outcome, "nothing_loaded");
-    assert.equal(scene.all("freeComfy").length, 1);
+    assert.equal(scene.all("freeComfy").length, 2);
   });
   await test.step("down", () => {
     const scene = new Scene();
@@ -386,7 +400,7 @@ Deno.test("what isn't worth a purge: a bare context, an idle time of null, modes
 Deno.test("a restarted ComfyUI: what the old process kept says nothing about the new one", () => {
   const scene = idleComfy();
   purge(scene);
-  scene.freed(SENT(scene));
+  scene.run(100).freed(SENT(scene));
   scene.holds(200, "comfy", gib(0.8)).run(300);
   assert.ok(scene.state.comfy.context !== null);
   scene.comfy = comfy({ server: { pid: 201, startTime: 9 } });

@@ -80,7 +80,7 @@ Deno.test("an unknown need counts as all of the card: others go, an idle ComfyUI
   scene.end(102).run(30);
   assert.equal(scene.all("freeComfy").length, 1);
   assert.equal(scene.all("load").length, 0);
-  scene.freed(sent(scene));
+  scene.run(100).freed(sent(scene));
   scene.holds(200, "comfy", gib(0.8)).run(300);
   scene.load("alpha:latest", 101, gib(12));
   scene.loaded(ok());
@@ -182,7 +182,7 @@ Deno.test("out of memory: reclaim, then exactly one retry", async (test) => {
   });
   await test.step("the retry doesn't fit either: 507, no third", () => {
     const { scene, id } = refused();
-    scene.freed(sent(scene));
+    scene.run(100).freed(sent(scene));
     scene.holds(200, "comfy", gib(0.8)).run(300);
     scene.loaded(OUT_OF_MEMORY);
     assert.equal(scene.refusal(id).code, "wont_fit");

@@ -1,0 +1,443 @@
+/**
+ * A small machine that reacts to the arbiter's effects: releases come late, sometimes never; a process may leave the
+ * driver's list before its memory is back; NVML gets lost; a third party allocates and frees. It knows the truth, so
+ * that a history can be held against it. Seeded: the same choices give the same history.
+ */
+import { reduceArbiter } from "../../lib/decide/arbiter.ts";
+import { type ArbiterState, initialArbiter } from "../../lib/decide/arbiter_state.ts";
+import { Random } from "../../lib/lab/random.ts";
+import type { ArbiterEffect, ArbiterEvent, FreeReply, LoadOutcome } from "../../lib/model/events.ts";
+import type { Policy } from "../../lib/model/policy.ts";
+import type { GpuState, Sample } from "../../lib/model/sample.ts";
+import type { Bucket, ResidentModel, Runner } from "../../lib/model/tenants.ts";
+import {
+  absent,
+  card,
+  CARD_BYTES,
+  comfy,
+  COMFY_SERVER,
+  gib,
+  type Held,
+  ollama,
+  reading,
+  RESIDUAL_BYTES,
+  row,
+  runner,
+  START_MS,
+  WALL_OFFSET_MS,
+} from "./stories.ts";
+
+export const MODELS: readonly (readonly [string, number])[] = [
+  ["alpha:latest", gib(10)],
+  ["beta:latest", gib(5)],
+  ["gamma:latest", gib(1.5)],
+];
+
+interface Process {
+  readonly bucket: Bucket;
+  bytes: number;
+  readonly isBlind: boolean;
+  readonly sinceMs: number;
+}
+
+interface Child {
+  readonly runner: Runner;
+  readonly model: string;
+  isListed: boolean;
+  isStuck: boolean;
+  busyUntilMs: number;
+}
+
+interface Load {
+  readonly generation: number | null;
+  readonly pid: number;
+  isOver: boolean;
+}
+
+interface Free {
+  readonly generation: number;
+  isOver: boolean;
+}
+
+/** What happened, for the one who judges. */
+export interface Judge {
+  /** Before anything comes of it. */
+  onStep(
+    step: { before: ArbiterState; after: ArbiterState; event: ArbiterEvent; effects: readonly ArbiterEffect[] },
+  ): void;
+}
+
+type Unstamped<E = ArbiterEvent> = E extends ArbiterEvent ? Omit<E, "atMs"> : never;
+
+export class World {
+  nowMs = START_MS;
+  state: ArbiterState;
+  readonly random: Random;
+  readonly processes = new Map<number, Process>();
+  /** Memory still used although its process has left the list. */
+  leaving: { readonly pid: number; readonly bytes: number; readonly untilMs: number }[] = [];
+  readonly children = new Map<number, Child>();
+  /** Models that Ollama lists though their runner crashed. */
+  readonly ghosts = new Set<string>();
+  queue = 0;
+  /** What ComfyUI held when each purge first asked it to give that back, by generation. */
+  readonly heldWhenAsked = new Map<number, number>();
+  gpuKind: "there" | "wedged" = "there";
+  isProcOk = true;
+  isPsSilent = false;
+  /** Nothing new goes wrong any more. */
+  isCalm = false;
+  readonly #judge: Judge;
+  readonly #loads: Load[] = [];
+  readonly #frees: Free[] = [];
+  #timers: { readonly atMs: number; readonly run: () => void }[] = [];
+  #mailbox: ArbiterEvent[] = [];
+  #isDraining = false;
+  #nextPid = 1_000;
+  #nextSampleMs = START_MS;
+  #nextReadingMs = Infinity;
+  /** The last true look at the card: a reading may mix it with the present. */
+  #lastHeld: readonly Held[] = [];
+  #lastUsedBytes = 0;
+  #wasMixed = false;
+
+  constructor({ seed, policy, judge }: { readonly seed: number; readonly policy: Policy; readonly judge: Judge }) {
+    this.random = new Random(seed);
+    this.state = initialArbiter(policy);
+    this.#judge = judge;
+    this.processes.set(COMFY_SERVER.pid, { bucket: "comfy", bytes: gib(0.8), isBlind: false, sinceMs: this.nowMs });
+    this.advance(1);
+  }
+
+  // --- the truth ---
+
+  /** What that process has not given back yet. */
+  unfreedBytes(pid: number): number {
+    const later = this.leaving.filter((entry) => entry.pid === pid).reduce((sum, entry) => sum + entry.bytes, 0);
+    return (this.processes.get(pid)?.bytes ?? 0) + later;
+  }
+
+  get usedBytes(): number {
+    let sum = RESIDUAL_BYTES;
+    for (const process of this.processes.values()) sum += process.bytes;
+    return this.leaving.reduce((total, entry) => total + entry.bytes, sum);
+  }
+
+  get freeBytes(): number {
+    return CARD_BYTES - this.usedBytes;
+  }
+
+  get comfyBytes(): number {
+    return this.processes.get(COMFY_SERVER.pid)?.bytes ?? 0;
+  }
+
+  #held(): readonly Held[] {
+    return [...this.processes].map(([pid, { bucket, bytes, isBlind }]) => ({
+      pid,
+      bucket,
+      bytes: isBlind ? null : bytes,
+    }));
+  }
+
+  #blindBytes(): number {
+    let sum = 0;
+    for (const process of this.processes.values()) sum += process.isBlind ? process.bytes : 0;
+    return this.leaving.reduce((total, entry) => total + entry.bytes, sum);
+  }
+
+  #rows(): readonly ResidentModel[] {
+    const listed = [...this.children.values()].filter((child) => child.isListed).map((child) => child.model);
+    return [...new Set([...listed, ...this.ghosts])].map((name) => row(name, { sizeVramBytes: sizeOf(name) }));
+  }
+
+  #runners(): readonly Runner[] {
+    return this.isProcOk ? [...this.children.values()].map((child) => child.runner) : [];
+  }
+
+  #gpu(): GpuState {
+    if (this.gpuKind !== "there") return absent(this.gpuKind);
+    const known = card(this.#held(), RESIDUAL_BYTES + this.#blindBytes());
+    return known;
+  }
+
+  #sample(): Sample {
+    const ok = { ok: true, durationMs: 1, lastOkAtMs: null, lastError: null };
+    const resident = this.#rows();
+    return {
+      seq: 1,
+      atMs: this.nowMs + WALL_OFFSET_MS,
+      monotonicMs: this.nowMs,
+      simulated: true,
+      gpu: this.#gpu(),
+      memory: null,
+      ollama: ollama({ resident, runners: this.#runners() }),
+      comfy: comfy({ queueRemaining: this.queue, executing: this.queue > 0 }),
+      sources: { nvml: ok, meminfo: ok, processes: { ...ok, ok: this.isProcOk }, ollama: ok, comfyui: ok },
+    };
+  }
+
+  // --- what happens by itself ---
+
+  /** A process takes memory; false when there isn't so much. */
+  allocate(pid: number, bytes: number): boolean {
+    const process = this.processes.get(pid);
+    if (process === undefined || bytes > this.freeBytes) return false;
+    process.bytes += bytes;
+    return true;
+  }
+
+  spawn(bucket: Bucket, { isBlind = false }: { readonly isBlind?: boolean } = {}): number {
+    const pid = this.#nextPid++;
+    this.processes.set(pid, { bucket, bytes: 0, isBlind, sinceMs: this.nowMs });
+    return pid;
+  }
+
+  /** A process ends: at once, or with its memory coming back after it has left the driver's list. */
+  exit(pid: number): void {
+    const process = this.processes.get(pid);
+    if (process === undefined) return;
+    this.processes.delete(pid);
+    const child = this.children.get(pid);
+    this.children.delete(pid);
+    if (child !== undefined) this.ghosts.delete(child.model);
+    // Only who was seen by a sample may leave like that: nothing on earth could tell what was never looked at.
+    const isSeen = process.sinceMs < this.#nextSampleMs - 1_000;
+    if (!isSeen || process.isBlind || this.random.next() < 0.5) return;
+    const untilMs = this.nowMs + this.random.whole(1, 170);
+    this.leaving.push({ pid, bytes: process.bytes, untilMs });
+    this.#at(untilMs, () => this.leaving = this.leaving.filter((entry) => entry.pid !== pid));
+  }
+
+  /** Ollama begins to load a model: its child, its memory, its row. */
+  load(model: string, generation: number | null): void {
+    const hasIt = [...this.children.values()].some((child) => child.model === model);
+    const reply = (outcome: LoadOutcome) => {
+      if (generation !== null) this.send({ type: "loadEnded", generation, outcome });
+    };
+    if (hasIt) return this.#after(5, () => reply(loaded(4)));
+    const pid = this.spawn("ollama");
+    const load: Load = { generation, pid, isOver: false };
+    this.#loads.push(load);
+    const child: Child = { runner: runner(pid, model), model, isListed: false, isStuck: false, busyUntilMs: 0 };
+    this.children.set(pid, child);
+    const takesMs = this.random.whole(260, 2_500);
+    const fate = this.random.next();
+    this.#after(this.random.whole(5, 200), () => {
+      const isThere = this.allocate(pid, sizeOf(model));
+      if (isThere && fate > 0.1 || load.isOver) return;
+      if (fate < 0.03) return;
+      load.isOver = true;
+      this.exit(pid);
+      reply({ ok: false, message: "cudaMalloc failed: out of memory", isOutOfMemory: true, isUnknownModel: false });
+    });
+    this.#after(takesMs, () => {
+      if (load.isOver || !this.children.has(pid) || fate < 0.03) return;
+      load.isOver = true;
+      child.isListed = true;
+      this.ghosts.delete(model);
+      reply(loaded(takesMs));
+    });
+  }
+
+  setQueue(count: number): void {
+    this.queue = count;
+    this.send({ type: "comfyActivity", queueRemaining: count });
+    if (count > 0) {
+      this.#after(
+        this.random.whole(47, 900),
+        () => this.allocate(COMFY_SERVER.pid, gib(this.random.pick([0.5, 2, 5]))),
+      );
+    }
+  }
+
+  loseGpu(): void {
+    this.gpuKind = "wedged";
+    if (this.state.isBarrierOpen) this.send({ type: "barrierLost", reason: "a driver call is overdue" });
+  }
+
+  // --- time ---
+
+  advance(ms: number): void {
+    const endMs = this.nowMs + ms;
+    while (true) {
+      const timer = this.#timers.reduce((least, entry) => Math.min(least, entry.atMs), Infinity);
+      const nextMs = Math.min(timer, this.#nextSampleMs, this.#nextReadingMs, endMs);
+      this.nowMs = Math.max(this.nowMs, nextMs);
+      const due = this.#timers.filter((entry) => entry.atMs <= this.nowMs);
+      this.#timers = this.#timers.filter((entry) => entry.atMs > this.nowMs);
+      for (const entry of due) entry.run();
+      if (this.#nextSampleMs <= this.nowMs) {
+        this.#nextSampleMs += 1_000;
+        this.send({ type: "sampled", sample: this.#sample() });
+      }
+      if (this.#nextReadingMs <= this.nowMs) this.#read();
+      if (nextMs >= endMs) return;
+    }
+  }
+
+  #read(): void {
+    this.#nextReadingMs = this.nowMs + this.random.pick([1, 1, 2, 5, 30, 105]);
+    if (this.gpuKind !== "there" || !this.state.isBarrierOpen) return;
+    const held = this.#held();
+    const usedBytes = this.usedBytes;
+    // Two calls, not one snapshot: one reading may mix what was and what is, two in a row don't.
+    const isMixed = !this.#wasMixed && this.random.next() < 0.1;
+    const isListOld = this.random.next() < 0.5;
+    const smPctByPid = this.random.next() < 0.1 ? this.#work() : null;
+    const shown = reading(this.nowMs, isMixed && isListOld ? this.#lastHeld : held, { smPctByPid });
+    const seenBytes = isMixed && !isListOld ? this.#lastUsedBytes : usedBytes;
+    [this.#wasMixed, this.#lastHeld, this.#lastUsedBytes] = [isMixed, held, usedBytes];
+    this.send({ type: "reading", reading: { ...shown, usedBytes: seenBytes, freeBytes: CARD_BYTES - seenBytes } });
+  }
+
+  #work(): Record<number, number> {
+    const busy = [...this.children].filter(([, child]) => child.busyUntilMs > this.nowMs);
+    return Object.fromEntries(busy.map(([pid]) => [pid, 95]));
+  }
+
+  #at(atMs: number, run: () => void): void {
+    this.#timers.push({ atMs, run });
+  }
+
+  #after(ms: number, run: () => void): void {
+    this.#at(this.nowMs + ms, run);
+  }
+
+  // --- the arbiter ---
+
+  send(event: Unstamped): void {
+    // The omitted time is put back here, so the union's member is whole again.
+    this.#mailbox.push({ ...event, atMs: this.nowMs } as ArbiterEvent);
+    if (this.#isDraining) return;
+    this.#isDraining = true;
+    for (let next = this.#mailbox.shift(); next !== undefined; next = this.#mailbox.shift()) {
+      const before = this.state;
+      const { state, effects } = reduceArbiter(before, next);
+      this.state = state;
+      this.#judge.onStep({ before, after: state, event: next, effects });
+      for (const effect of effects) this.#perform(effect);
+    }
+    this.#isDraining = false;
+  }
+
+  #perform(effect: ArbiterEffect): void {
+    switch (effect.kind) {
+      case "openBarrier":
+        this.#nextReadingMs = this.nowMs + this.random.pick([1, 1, 2, 40]);
+        [this.#lastHeld, this.#lastUsedBytes] = [this.#held(), this.usedBytes];
+        if (this.gpuKind !== "there") this.send({ type: "barrierLost", reason: "the card is wedged" });
+        return;
+      case "closeBarrier":
+        this.#nextReadingMs = Infinity;
+        return;
+      case "wakeAt":
+        return this.#at(effect.atMs, () => this.send({ type: "woke", generation: effect.generation }));
+      case "listRunners":
+        return this.send({ type: "runnersListed", generation: effect.generation, runners: this.#runners() });
+      case "listResident":
+        return this.#listResident(effect.generation);
+      case "probeRunners":
+        return this.#probe(effect);
+      case "unload":
+        return this.#unload(effect);
+      case "freeComfy":
+        return this.#free(effect.generation);
+      case "load":
+        return this.load(canonicalOf(effect.request.model), effect.generation);
+      case "abort":
+        return this.#abort(effect.generation);
+      case "record":
+      case "amend":
+      case "resolve":
+        return;
+    }
+  }
+
+  #listResident(generation: number): void {
+    const isSilent = this.isPsSilent;
+    this.#after(isSilent ? 500 : this.random.whole(0, 5), () => {
+      this.send({ type: "residentListed", generation, resident: isSilent ? null : this.#rows() });
+    });
+  }
+
+  #probe({ generation, runners }: Extract<ArbiterEffect, { kind: "probeRunners" }>): void {
+    this.#after(this.random.whole(1, 10), () => {
+      const probes = runners.map(({ pid, startTime }) => {
+        const child = this.children.get(pid);
+        const isBusy = child !== undefined && child.busyUntilMs > this.nowMs;
+        const activity = child === undefined ? null : isBusy ? "busy" as const : "idle" as const;
+        return { pid, startTime, cpuSeconds: child === undefined ? null : 1, activity };
+      });
+      this.send({ type: "runnersProbed", generation, probes });
+    });
+  }
+
+  /** Taken with a receipt. What follows comes later, or never; a model that is loading isn't touched. */
+  #unload({ generation, model }: Extract<ArbiterEffect, { kind: "unload" }>): void {
+    const isRefused = !this.isCalm && this.random.next() < 0.05;
+    const error = isRefused ? "connection reset" : null;
+    this.#after(this.random.whole(1, 8), () => this.send({ type: "unloadReplied", generation, model, error }));
+    if (isRefused) return;
+    this.ghosts.delete(model);
+    const [pid, child] = [...this.children].find(([, entry]) => entry.model === model) ?? [];
+    if (pid === undefined || child === undefined || !child.isListed) return;
+    if (!this.isCalm && this.random.next() < 0.1) child.isStuck = true;
+    this.#after(Math.max(0, child.busyUntilMs - this.nowMs) + this.random.whole(5, 400), () => {
+      if (!child.isStuck) this.exit(pid);
+    });
+  }
+
+  #free(generation: number): void {
+    const free: Free = { generation, isOver: false };
+    if (!this.heldWhenAsked.has(generation)) this.heldWhenAsked.set(generation, this.comfyBytes);
+    this.#frees.push(free);
+    this.#after(this.random.whole(101, 140), () => {
+      if (free.isOver) return;
+      free.isOver = true;
+      this.send({ type: "freeReplied", generation, reply: this.#freeReply() });
+    });
+  }
+
+  #freeReply(): FreeReply {
+    if (this.queue > 0) return { kind: "occupied", running: 1, pending: this.queue - 1 };
+    const fate = this.random.next();
+    if (fate < 0.1) return { kind: "slow", slowestMs: 270 };
+    if (fate < 0.15) return { kind: "failed", message: "connection reset" };
+    // One in four gets lost.
+    if (fate > 0.4) this.#after(this.random.whole(1_000, 4_400), () => this.#shrinkComfy());
+    return { kind: "sent", requestMs: 1, sentAtMs: this.nowMs };
+  }
+
+  #shrinkComfy(): void {
+    const process = this.processes.get(COMFY_SERVER.pid);
+    if (process !== undefined) process.bytes = Math.min(process.bytes, gib(0.8));
+  }
+
+  #abort(generation: number): void {
+    const isOwn = (other: number | null) => other !== null && other >= generation && other < generation + 16;
+    for (const load of this.#loads.filter((entry) => !entry.isOver && isOwn(entry.generation))) {
+      load.isOver = true;
+      // Hanging up cancels the load at Ollama's next step.
+      this.#after(this.random.whole(1, 250), () => this.exit(load.pid));
+    }
+    for (const free of this.#frees.filter((entry) => !entry.isOver && isOwn(entry.generation))) {
+      free.isOver = true;
+      this.send({ type: "freeReplied", generation: free.generation, reply: { kind: "failed", message: "aborted" } });
+    }
+  }
+}
+
+function sizeOf(model: string): number {
+  return MODELS.find(([name]) => name === model)?.[1] ?? 0;
+}
+
+function canonicalOf(model: string): string {
+  return model.includes(":") ? model : `${model}:latest`;
+}
+
+function loaded(loadDurationMs: number): LoadOutcome {
+  return {
+    ok: true,
+    reply: { loadDurationMs, totalDurationMs: loadDurationMs + 50, tokensPerSecond: null, response: "A" },
+  };
+}
