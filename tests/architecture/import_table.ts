@@ -166,6 +166,17 @@ export const AREAS: readonly Area[] = [
   },
   {
     ...NONE,
+    path: "lib/service.ts",
+    values: [
+      ...["lib/model/", "lib/config/", "lib/house.ts", "lib/record/", "lib/sample/", "lib/show/", "lib/system/"],
+      ...["lib/upstream/", "lib/workers/", "static/assets.ts"],
+    ],
+    types: ["ffi/", "lib/ground.ts"],
+    builtins: [],
+    reason: "the service joins house, store and doors over a ground that it is handed: it opens no hardware and no lab",
+  },
+  {
+    ...NONE,
     path: "lib/app.ts",
     values: ["lib/", "ffi/", "static/assets.ts"],
     reason: "app wires what stands in lib, ffi and static/assets.ts, and needs no library of its own for that",
