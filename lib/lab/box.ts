@@ -129,13 +129,14 @@ class SimulatedBox implements Box {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#sensors.stop();
     this.thirdParty.stop();
+    this.processes.close();
     await Promise.all([this.ollama[Symbol.asyncDispose](), this.comfy[Symbol.asyncDispose]()]);
   }
 
-  /** What a box has in memory that has been up for days: nearly all of what it uses every day. */
+  /** A morning after: yesterday's language models are still in memory, the checkpoints aren't. */
   #warmAll(): void {
     this.#showHost(0);
-    for (const model of this.comfy.models) this.comfy.warm(model.name, model.fileBytes > 10e9 ? 0.2 : 1);
+    for (const model of this.comfy.models) this.comfy.warm(model.name, 0.1);
     for (const model of this.ollama.installed) this.ollama.warm(model.name, 1);
   }
 

@@ -106,9 +106,8 @@ export class ComfyApi {
     const valid = validateGraph({ ...graph }, (folder) => this.#files(folder));
     if (!valid.ok) return sendJson(exchange, { error: valid.error, node_errors: valid.nodeErrors }, 400);
     const promptId = String(fields["prompt_id"] ?? this.#parts.ground.clock.uuid());
-    // as: what a client sends as extra data is kept as it is.
     const extra = {
-      ...(fields["extra_data"] ?? {}) as Data,
+      ...(typeof fields["extra_data"] === "object" ? fields["extra_data"] : {}),
       ...("client_id" in fields ? { client_id: fields["client_id"] } : {}),
     };
     try {
@@ -148,7 +147,7 @@ export class ComfyApi {
     try {
       const body: unknown = JSON.parse(exchange.text());
       if (Array.isArray(body)) throw new ServerTrouble("An array has no get");
-      wanted = (body as { prompt_id?: unknown } | null)?.prompt_id ?? null;
+      if (typeof body === "object" && body !== null && "prompt_id" in body) wanted = body.prompt_id;
     } catch (error) {
       // Of all the routes only this one takes an empty or broken body.
       if (error instanceof ServerTrouble) throw error;

@@ -151,7 +151,7 @@ function checkLink({ name, spec, given }: {
 /** `["node", slot]`, or null for a plain value. */
 export function linkOf(value: unknown): { readonly node: string; readonly slot: number } | null {
   if (!Array.isArray(value) || value.length !== 2) return null;
-  const [node, slot] = value as readonly unknown[];
+  const [node, slot]: readonly unknown[] = value;
   return typeof node === "string" && typeof slot === "number" ? { node, slot } : null;
 }
 

@@ -173,7 +173,7 @@ export class ComfyRun {
     await this.#pause(firstMs - BEFORE_WEIGHTS_MS);
     ground.vram.work(pid, 30);
     memory.warmUp();
-    const gbPerS = isWarm ? ground.timing.comfyUploadGbPerS : ground.timing.coldGbPerS;
+    const gbPerS = isWarm ? ground.timing.comfyUploadGbPerS : ground.timing.comfyDiskGbPerS;
     await memory.load(model, { gbPerS, signal: life });
     memory.readFile(model);
   }

@@ -97,14 +97,16 @@ export class ComfySockets {
 
   /** The handshake counts only as a client's first message. */
   #greet(sid: string, text: string): void {
-    let type: unknown = null;
+    let message: unknown;
     try {
-      type = (JSON.parse(text) as { type?: unknown } | null)?.type ?? null;
+      message = JSON.parse(text);
     } catch {
       // Garbage is ignored.
       return;
     }
-    if (type === "feature_flags") this.send("feature_flags", { data: FEATURES, to: sid });
+    const isHandshake = typeof message === "object" && message !== null && "type" in message &&
+      message.type === "feature_flags";
+    if (isHandshake) this.send("feature_flags", { data: FEATURES, to: sid });
   }
 }
 

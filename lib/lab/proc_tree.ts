@@ -43,6 +43,7 @@ export class ProcTree {
   #nextPid = FIRST_PID;
   #nextInode = FIRST_INODE;
   #lastStart = 0;
+  #isClosed = false;
 
   constructor({ root, clock }: { readonly root: string; readonly clock: Clock }) {
     this.root = root;
@@ -116,6 +117,7 @@ export class ProcTree {
     if (entry === undefined) return;
     for (const port of entry.ports) this.#inodes.delete(port);
     this.#processes.delete(pid);
+    if (this.#isClosed) return;
     Deno.removeSync(this.#folder(pid), { recursive: true });
     if (entry.ports.length > 0) this.#writeSockets();
   }
@@ -131,12 +133,18 @@ export class ProcTree {
     this.#writeSockets();
   }
 
+  /** The folder is its owner's again: whatever still ends or moves in the box is no longer written. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
   setHost(figures: HostFigures): void {
     this.#write(`${this.root}/meminfo`, meminfoText(figures));
   }
 
   #takeMemory(pid: number, state: "D" | "Z"): void {
     this.change(pid, { state, args: [], rssBytes: 0 });
+    if (this.#isClosed) return;
     for (const link of ["exe", "cwd"]) removeIfThere(`${this.#folder(pid)}/${link}`);
   }
 
@@ -171,11 +179,13 @@ export class ProcTree {
   }
 
   #write(path: string, text: string): void {
+    if (this.#isClosed) return;
     Deno.writeTextFileSync(`${path}~`, text);
     Deno.renameSync(`${path}~`, path);
   }
 
   #link(path: string, target: string): void {
+    if (this.#isClosed) return;
     removeIfThere(`${path}~`);
     Deno.symlinkSync(target, `${path}~`);
     Deno.renameSync(`${path}~`, path);

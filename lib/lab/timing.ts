@@ -21,7 +21,9 @@ export interface Timing {
   /** ComfyUI's first growth after the status frame. */
   readonly comfyWarmMs: Span;
   readonly comfyColdMs: Span;
+  /** Weights on their way to the card, from RAM and from disk (mapped files are read ahead, so faster than above). */
   readonly comfyUploadGbPerS: number;
+  readonly comfyDiskGbPerS: number;
   /** From acting on `/free` to the fall: when it was quiet, and right after full runs; garbage collection included. */
   readonly freeQuietMs: Span;
   readonly freeAfterRunMs: Span;
@@ -45,6 +47,7 @@ export const TIMINGS: Readonly<Record<Profile, Timing>> = {
     warmGbPerS: 2.9,
     coldGbPerS: 0.38,
     comfyUploadGbPerS: 6,
+    comfyDiskGbPerS: 1.1,
     stepMs: 152,
   },
   h200: {
@@ -55,6 +58,7 @@ export const TIMINGS: Readonly<Record<Profile, Timing>> = {
     warmGbPerS: 5,
     coldGbPerS: 1.6,
     comfyUploadGbPerS: 12,
+    comfyDiskGbPerS: 1.6,
     stepMs: 90,
   },
 };

@@ -48,9 +48,9 @@ const BRIEF: Span = [1_500, 2_500];
 const PURGED: Span = [8_800, 10_000];
 const SCENES: readonly Scene[] = [
   { model: "qwen3:14b", chats: [1, 1], checkpoint: SDXL, prompts: [1, 1], steps: 20, restMs: BRIEF },
-  { model: "llama3.1:8b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 1], steps: 16, restMs: PURGED },
-  { model: "qwen3:14b", chats: [1, 1], checkpoint: SDXL, prompts: [1, 2], steps: 18, restMs: BRIEF },
-  { model: "llama3.1:8b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 1], steps: 20, restMs: PURGED },
+  { model: "llama3.1:8b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 1], steps: 16, restMs: BRIEF },
+  { model: "llama3.1:8b", chats: [1, 1], checkpoint: SDXL, prompts: [1, 2], steps: 18, restMs: PURGED },
+  { model: "qwen3:14b", chats: [1, 2], checkpoint: SDXL, prompts: [1, 1], steps: 20, restMs: PURGED },
   {
     model: "gemma3:12b",
     chats: [1, 2],
@@ -119,7 +119,7 @@ class Users implements Traffic {
       const scene = SCENES[turn % SCENES.length];
       if (scene === undefined) return;
       await this.#attempt(() => this.#chat(scene));
-      await this.#pause([900, 2_200]);
+      await this.#pause([600, 1_400]);
       await this.#attempt(() => this.#paint(scene));
       if (scene.restMs[0] > 5_000) await this.#attempt(() => this.#embed());
       await this.#pause(scene.restMs);
@@ -143,7 +143,7 @@ class Users implements Traffic {
       const options = { num_predict: this.#random.whole(40, 100) };
       await this.#send(`${this.#box.ollama.url}/api/chat`, { model, messages, options });
       this.#counts = { ...this.#counts, chats: this.#counts.chats + 1 };
-      await this.#pause([400, 1_400]);
+      if (left > 1) await this.#pause([400, 1_400]);
     }
   }
 

@@ -87,3 +87,15 @@ Deno.test("meminfo adds up to what was set", () => {
   assert.ok(Math.abs(cached * 1024 - 41e9) < 1e5);
   assert.ok(Math.abs((kib("MemTotal") - kib("MemFree") - cached) * 1024 - 9e9) < 1e5);
 });
+
+Deno.test("once closed, what still moves in the box is not written, and its folder may be gone", () => {
+  using box = scene();
+  const { pid } = box.tree.spawn(SPEC);
+  box.tree.close();
+  Deno.removeSync(box.tree.root, { recursive: true });
+  Deno.mkdirSync(box.tree.root);
+  box.tree.work(pid, 1);
+  box.tree.makeDying(pid);
+  box.tree.exit(pid);
+  assert.deepEqual([...Deno.readDirSync(box.tree.root)], []);
+});
