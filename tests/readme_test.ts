@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { configKeys, ENV_ALIASES, FLAG_KEYS } from "../lib/config/keys.ts";
 import { loadConfig } from "../lib/config/load.ts";
 import { EXIT_NOT_RELEASED, FAILURES } from "../lib/model/failure.ts";
+import { VERSION } from "../lib/model/version.ts";
 import { feeds, operations } from "../lib/operations/registry.ts";
 import { refused } from "../lib/operations/outcome.ts";
 import { type CliParts, runCli } from "../lib/show/cli.ts";
@@ -33,6 +34,11 @@ Deno.test("every task the README names exists, and CI runs the README's test com
   assert.ok(named.length >= 4, named.join());
   assert.deepEqual(named.filter((name) => tasks[name] === undefined), []);
   assert.match(await read(".ci/run"), /^exec npx -y deno@2\.9\.6 task test$/m);
+});
+
+Deno.test("the version that every door tells is the project's", async () => {
+  const { version } = JSON.parse(await read("deno.json")) as { version: string }; // compared with a string
+  assert.equal(VERSION, version);
 });
 
 Deno.test("one version of Deno is named throughout", () => {
