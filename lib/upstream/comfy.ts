@@ -1,5 +1,13 @@
 import type { Clock, ComfyApi } from "../model/ports.ts";
-import { type HistoryEntry, parseHistory, parseModelNames, parseQueue, parseStats } from "./comfy_parse.ts";
+import {
+  type HistoryEntry,
+  type ModelFoldersAnswer,
+  parseHistory,
+  parseModelFolders,
+  parseModelNames,
+  parseQueue,
+  parseStats,
+} from "./comfy_parse.ts";
 import { type HttpOrigin, httpOrigin, type HttpRequest } from "./http.ts";
 import { isRemoteUrl } from "./locality.ts";
 import { UpstreamError } from "./upstream_error.ts";
@@ -17,6 +25,8 @@ export interface ComfyClient extends ComfyApi {
   completion(promptId: string, signal: AbortSignal): Promise<HistoryEntry | null>;
   /** The newest finished prompts, at most `limit`, oldest first. */
   recent(limit: number, signal: AbortSignal): Promise<readonly HistoryEntry[]>;
+  /** Which folders it reads for which kind of model; empty when it is too old to say. */
+  modelFolders(signal: AbortSignal): Promise<readonly ModelFoldersAnswer[]>;
 }
 
 // ComfyUI answers from the process that computes: while it collects garbage or a node holds the interpreter, nothing
@@ -24,6 +34,12 @@ export interface ComfyClient extends ComfyApi {
 const QUEUE = { method: "GET", path: "/queue", deadlineMs: 5_000, action: "read ComfyUI's queue" } as const;
 const STATS = { method: "GET", path: "/system_stats", deadlineMs: 5_000, action: "read ComfyUI's statistics" } as const;
 const HISTORY = { method: "GET", deadlineMs: 10_000, action: "read ComfyUI's history" } as const;
+const FOLDERS = {
+  method: "GET",
+  path: "/experiment/models",
+  deadlineMs: 5_000,
+  action: "list ComfyUI's model folders",
+} as const;
 const MODELS = { method: "GET", deadlineMs: 5_000 } as const;
 const FREE = { method: "POST", path: "/free", deadlineMs: 5_000, action: "ask ComfyUI to free its memory" } as const;
 const INTERRUPT = { method: "POST", path: "/interrupt", deadlineMs: 5_000, action: "interrupt ComfyUI" } as const;
@@ -52,6 +68,14 @@ export function connectComfy(options: ComfyOptions): ComfyClient {
     },
     async interrupt(promptId, signal) {
       await routes.ask({ ...INTERRUPT, body: { prompt_id: promptId }, signal }, ignoreBody);
+    },
+    async modelFolders(signal) {
+      try {
+        return await routes.ask({ ...FOLDERS, signal }, parseModelFolders);
+      } catch (error) {
+        if (error instanceof UpstreamError && error.status === 404) return [];
+        throw error;
+      }
     },
     async models(folder, signal) {
       const name = FOLDER_ALIASES[folder] ?? folder;

@@ -124,6 +124,23 @@ export function parseModelNames(text: string): readonly string[] {
   return strings(body);
 }
 
+/** A kind of model and the folders that ComfyUI reads for it, the first of which wins. */
+export interface ModelFoldersAnswer {
+  readonly kind: string;
+  readonly folders: readonly string[];
+}
+
+/** `/experiment/models`: every kind with its folders, as absolute paths of the server's. */
+export function parseModelFolders(text: string): readonly ModelFoldersAnswer[] {
+  const body = parseJson(text);
+  if (!Array.isArray(body)) throw new MalformedBody("body is not a list");
+  return body.flatMap((entry: unknown) => {
+    const kind = isRecord(entry) ? filledField(entry, "name") : null;
+    const folders = isRecord(entry) ? listField(entry, "folders") : null;
+    return kind === null || folders === null ? [] : [{ kind, folders: strings(folders) }];
+  });
+}
+
 /** A WebSocket frame, as far as an observer can use it. */
 export type ComfyFrame =
   /** Broadcast to everyone; `sid` is set only in a connection's first. */

@@ -88,6 +88,10 @@ export class FakeComfy implements ComfyClient {
     throw new Error("Cannot interrupt: a watcher only watches");
   }
 
+  modelFolders(): Promise<readonly []> {
+    return Promise.resolve([]);
+  }
+
   models(): Promise<readonly string[]> {
     return Promise.resolve([]);
   }

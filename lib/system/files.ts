@@ -1,0 +1,100 @@
+/** The Files port over this machine's file systems, through Deno's own calls: they run on its threads, not on ours. */
+import type { FileFacts, Files, FolderName } from "../model/catalogue.ts";
+
+export interface FilesOptions {
+  /** A folder that is shown as "/": the lab's whole machine is one. */
+  readonly root?: string;
+}
+
+export function openFiles(options: FilesOptions = {}): Files {
+  return new SystemFiles(options.root ?? "");
+}
+
+class SystemFiles implements Files {
+  readonly #root: string;
+  #realRoot: Promise<string> | null = null;
+  #busy = 0;
+
+  constructor(root: string) {
+    this.#root = root.replace(/\/+$/, "");
+  }
+
+  get busy(): number {
+    return this.#busy;
+  }
+
+  list(path: string): Promise<readonly FolderName[] | null> {
+    return this.#ask(async () => {
+      const names: FolderName[] = [];
+      for await (const entry of Deno.readDir(this.#root + path)) names.push({ name: entry.name, kind: kindOf(entry) });
+      return names;
+    });
+  }
+
+  stat(path: string): Promise<FileFacts | null> {
+    return this.#ask(async () => factsOf(await Deno.stat(this.#root + path)));
+  }
+
+  realPath(path: string): Promise<string | null> {
+    return this.#ask(async () => {
+      if (this.#root === "") return await Deno.realPath(path);
+      const root = await (this.#realRoot ??= Deno.realPath(this.#root));
+      const real = await Deno.realPath(this.#root + path);
+      return real === root || real.startsWith(`${root}/`) ? real.slice(root.length) || "/" : real;
+    });
+  }
+
+  readText(path: string, maxBytes: number): Promise<string | null> {
+    return this.#ask(async () => {
+      // Opening a FIFO would wait for whoever writes to it.
+      const { isFile, size } = await Deno.stat(this.#root + path);
+      return isFile && size <= maxBytes ? await Deno.readTextFile(this.#root + path) : null;
+    });
+  }
+
+  async #ask<T>(call: () => Promise<T>): Promise<T | null> {
+    this.#busy += 1;
+    try {
+      return await call();
+    } catch (error) {
+      if (isOrdinary(error)) return null;
+      throw error;
+    } finally {
+      this.#busy -= 1;
+    }
+  }
+}
+
+function kindOf(entry: { readonly isFile: boolean; readonly isDirectory: boolean; readonly isSymlink: boolean }) {
+  if (entry.isSymlink) return "link";
+  return entry.isFile ? "file" : entry.isDirectory ? "folder" : "other";
+}
+
+function factsOf(info: Deno.FileInfo): FileFacts {
+  return {
+    kind: info.isFile ? "file" : info.isDirectory ? "folder" : "other",
+    sizeBytes: info.size,
+    modifiedAtMs: info.mtime?.getTime() ?? null,
+    id: `${info.dev}:${info.ino ?? 0}`,
+  };
+}
+
+/** Each costs what lies there and no more: gone, not ours to see, links without end, a share that fails. */
+const ORDINARY: ReadonlySet<unknown> = new Set([
+  "ENOENT",
+  "ENOTDIR",
+  "EISDIR",
+  "EACCES",
+  "EPERM",
+  "ELOOP",
+  "ENAMETOOLONG",
+  "ESTALE",
+  "EIO",
+  "EHOSTDOWN",
+  "ENOTCONN",
+]);
+
+function isOrdinary(error: unknown): boolean {
+  if (error instanceof Deno.errors.NotCapable) return true;
+  return error instanceof Error && "code" in error && ORDINARY.has(error.code);
+}
