@@ -20,13 +20,15 @@ export function sayReleased(answer: Yielded | Purged): Said {
   if (answer.outcome !== "released") return { tone, title: answer.message, detail: requestLine(answer) };
   const freed = answer.freed_gb === null ? "Released" : `Released ${answer.freed_gb.toFixed(1)} GiB`;
   const within = answer.confirm_ms === null ? "" : ` in ${duration(answer.confirm_ms)}`;
-  return { tone, title: freed + within, detail: confirmation(answer) };
+  const [witness, how] = (answer.confirmed_by ?? "").split(": ");
+  const confirmed = witness ? `, confirmed by ${witness}` : "";
+  const alone = answer.request_ms === null ? null : `the reply alone took ${duration(answer.request_ms)}`;
+  const detail = [how, alone].filter((part) => part != null).join("; ");
+  return { tone, title: freed + within + confirmed, detail: detail === "" ? null : sentence(detail) };
 }
 
-function confirmation(answer: Yielded | Purged): string | null {
-  if (answer.confirmed_by === null) return requestLine(answer);
-  const asked = answer.request_ms === null ? "" : `; the unload reply alone took ${duration(answer.request_ms)}`;
-  return `Confirmed by ${answer.confirmed_by}${asked}`;
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function requestLine(answer: Yielded | Purged): string | null {

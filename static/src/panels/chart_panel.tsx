@@ -4,7 +4,7 @@ import { BUCKETS } from "../buckets.ts";
 import { openChart, type Reading } from "../live/chart.ts";
 import { useDashboard } from "../live/dashboard.ts";
 import { WINDOW_S } from "../live/series.ts";
-import { Value } from "../parts/value.tsx";
+import { Gib } from "../parts/gib.tsx";
 import { clockTime, span } from "../format.ts";
 
 const SHOWN = BUCKETS.filter(({ key }) => key !== "free");
@@ -25,7 +25,7 @@ export function ChartPanel() {
   return (
     <section class="panel area-chart" aria-labelledby="chart-title">
       <div class="panel-head chart-head">
-        <h2 id="chart-title">VRAM and page cache, GiB</h2>
+        <h2 id="chart-title">VRAM and page cache</h2>
         <span class="faint" title="Kept in this tab: a refresh keeps it, closing the tab doesn't">
           last {WINDOW_S / 60} min, kept over a refresh
         </span>
@@ -36,12 +36,12 @@ export function ChartPanel() {
           {SHOWN.map(({ key, label }) => (
             <li key={key}>
               <span class={`swatch seg-${key}`} aria-hidden="true" />
-              {label} <Value of={at?.values[key]} digits={1} why="Not known at that moment" />
+              {label} <Gib of={at?.values[key]} why="Not known at that moment" />
             </li>
           ))}
           <li class="chart-legend-end">
             <span class="swatch swatch-line" aria-hidden="true" />
-            Page cache <Value of={at?.values.cache} digits={1} why="Not known at that moment" />
+            Page cache <Gib of={at?.values.cache} why="Not known at that moment" />
           </li>
         </ul>
         <div class="chart" ref={host} role="img" aria-label={`VRAM by holder and page cache, ${span(keptMs)} of it`} />
