@@ -7,6 +7,7 @@ import { draw } from "./timing.ts";
 
 /** Python's collector, with ComfyUI's objects: the whole process is silent for that long. */
 const GC_MS = 250;
+const BEFORE_GC_MS = 0.3;
 /** Emptying the CUDA cache after it: the process answers again, the worker still doesn't listen. */
 const FLUSH_MS = 12;
 const GC_EVERY_MS = 10_000;
@@ -30,13 +31,15 @@ export class ComfyWorker {
   #client: string | null = null;
   #isInterrupted = false;
   #wake: (() => void) | null = null;
-  #silence: Promise<void> | null = null;
+  #silence: PromiseWithResolvers<void> | null = null;
   #cache: NodeCache = new Map();
   #usedModels = new Set<string>();
   #needsGc = false;
   #lastGcMs = -Infinity;
   #lastEndMs = -Infinity;
   #isDead = false;
+  /** A wake-up that came while nobody waited, kept only without the quirk that forgets it. */
+  #isKept = false;
 
   constructor(options: ComfyWorkerOptions) {
     this.#options = options;
@@ -49,7 +52,7 @@ export class ComfyWorker {
 
   /** While garbage is collected nothing in the process answers. */
   async free(): Promise<void> {
-    while (this.#silence !== null) await this.#silence;
+    while (this.#silence !== null) await this.#silence.promise;
   }
 
   /** The node that this client's prompt is at, for a client that comes back. */
@@ -62,8 +65,6 @@ export class ComfyWorker {
     if (this.#wake !== null) this.#wake();
     else if (!this.#options.quirks.losesWakeUps) this.#isKept = true;
   }
-
-  #isKept = false;
 
   /** Noticed at the next node or tick. Sent while nothing runs, it is forgotten. */
   interrupt(): void {
@@ -78,7 +79,7 @@ export class ComfyWorker {
       const item = await this.#next(waitMs);
       if (item !== null && !(await this.#runItem(item))) return;
       await this.#obeyFlags();
-      if (this.#needsGc && clock.monotonicMs() - this.#lastGcMs >= GC_EVERY_MS) await this.#collect();
+      if (this.#isGcDue()) await this.#collect();
     }
   }
 
@@ -117,6 +118,7 @@ export class ComfyWorker {
       this.#usedModels = modelsOf(item);
       this.#run = null;
       this.#lastEndMs = ground.clock.monotonicMs();
+      if (this.#options.quirks.endsUnheard && this.#isGcDue()) this.#fallSilent();
       queue.done(entry);
       messages.ended();
       return true;
@@ -142,15 +144,24 @@ export class ComfyWorker {
     this.#lastGcMs = -Infinity;
   }
 
+  #isGcDue(): boolean {
+    return this.#needsGc && this.#options.ground.clock.monotonicMs() - this.#lastGcMs >= GC_EVERY_MS;
+  }
+
+  #fallSilent(): void {
+    this.#silence ??= Promise.withResolvers<void>();
+  }
+
   async #collect(): Promise<void> {
     const { ground, memory, life } = this.#options;
-    const silent = Promise.withResolvers<void>();
-    this.#silence = silent.promise;
+    // The prompt's last frames just get out; whoever answers them at once comes too late to be heard.
+    await ground.clock.sleep(BEFORE_GC_MS, life);
+    this.#fallSilent();
     try {
       await ground.clock.sleep(GC_MS, life);
     } finally {
+      this.#silence?.resolve();
       this.#silence = null;
-      silent.resolve();
     }
     await ground.clock.sleep(FLUSH_MS, life);
     memory.unload((model) => !this.#usedModels.has(model.name));

@@ -36,7 +36,8 @@ export class LabClock implements Clock {
   #seq = 0;
   #uuids = 0;
   #stirs = 0;
-  #stirsSettled = -1;
+  /** False after a quiet tick: something may still be under way. */
+  #isSettled = true;
   #isDriven = false;
 
   constructor(options: { readonly seed?: number; readonly startMs?: WallMs } = {}) {
@@ -197,7 +198,7 @@ export class LabClock implements Clock {
     const next = this.#pending[0];
     if (next === undefined || next.dueMs > untilMs) return false;
     // After quiet ticks something may still be under way: a proper timer finds the sockets at rest.
-    if (!next.isQuiet && this.#stirsSettled !== this.#stirs) await this.#settle(loopback, QUIET_TURNS);
+    if (!next.isQuiet && !this.#isSettled) await this.#settle(loopback, QUIET_TURNS);
     if (this.#pending[0] !== next) return true;
     this.#pending.shift();
     this.#elapsedMs = Math.max(this.#elapsedMs, next.dueMs);
@@ -222,7 +223,7 @@ export class LabClock implements Clock {
       if (!isQuiet) needed = QUIET_TURNS;
       stirs = this.#stirs;
     }
-    if (needed === QUIET_TURNS) this.#stirsSettled = this.#stirs;
+    this.#isSettled = needed === QUIET_TURNS;
   }
 
   #countBusy(): number {

@@ -52,7 +52,8 @@ Deno.test("a /free while garbage is collected is answered, forgotten, and strike
   await using box = openComfy();
   await box.post(sdxl());
   await box.idle();
-  // The collection began with the prompt's end.
+  // The collection begins with the prompt's end.
+  await box.clock.advance(1);
   const { tookMs } = await box.call("/free", FREE);
   between(tookMs, 200, 260);
   await box.clock.advance(60_000);
@@ -79,17 +80,34 @@ Deno.test("the collection comes right after a prompt if the last was 10 s ago, e
   const silentMs = async () => (await box.call("/queue")).tookMs;
   await box.post(work(1, 50));
   await box.idle();
+  await box.clock.advance(1);
   between(await silentMs(), 200, 260);
   assert.equal(observer.words().at(-1), "status 0");
   await box.clock.advance(1_000);
   await box.post(work(1, 60));
   await box.idle();
+  await box.clock.advance(1);
   assert.equal(await silentMs(), 0);
   // Deferred: ten seconds after the one before.
   await box.clock.advance(8_700);
   assert.equal(await silentMs(), 0);
   await box.clock.advance(350);
   between(await silentMs(), 1, 260);
+});
+
+Deno.test("the end of a prompt can come as late as the collection after it", async () => {
+  for (const endsUnheard of [false, true]) {
+    await using box = openComfy();
+    box.server.quirks.endsUnheard = endsUnheard;
+    const observer = await box.listen("o");
+    await box.post(work(1, 50));
+    await box.idle();
+    const endMs = box.clock.monotonicMs();
+    await box.clock.advance(1_000);
+    const last = observer.frames.at(-1);
+    assert.equal(observer.words().at(-1), "status 0");
+    between((last?.atMs ?? 0) - endMs, endsUnheard ? 240 : 0, endsUnheard ? 260 : 1);
+  }
 });
 
 Deno.test("/free while it runs acts after that prompt and before the next, which waits for it", async () => {

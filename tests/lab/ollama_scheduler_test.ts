@@ -43,6 +43,18 @@ Deno.test("the victim is the idle model with the shortest keep_alive; a busy one
   assert.deepEqual(await one.listed(), ["tiny:latest"]);
 });
 
+Deno.test("an idle model goes before a busy one, whatever their keep_alive", async () => {
+  await using box = openOllama({ maxLoaded: 2 });
+  await box.load("tiny", { keep_alive: -1 });
+  await box.load("llama3.1:8b", { keep_alive: "1m" });
+  const body = { model: "llama3.1:8b", prompt: "x", stream: false, options: { num_predict: 400 } };
+  const busy = box.begin("/api/generate", { body });
+  await box.clock.advance(50);
+  assert.ok((await box.load("tinyb")).tookMs < 1_500);
+  assert.deepEqual((await box.listed()).sort(), ["llama3.1:8b", "tinyb:latest"]);
+  await box.clock.until(busy, { limitMs: 10_000 });
+});
+
 Deno.test("an eviction that was asked for happens even if the asker has left", async () => {
   await using box = openOllama({ maxLoaded: 1 });
   await box.load("llama3.1:8b", { keep_alive: -1 });

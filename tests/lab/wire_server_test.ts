@@ -68,6 +68,18 @@ Deno.test("a stream goes out frame by frame, and can be cut in the middle", asyn
   assert.deepEqual(scene.errors, []);
 });
 
+Deno.test("pieces written one right after the other arrive at the same lab instant", async () => {
+  await using scene = serve(async (exchange) => {
+    await exchange.begin(200, []);
+    for (const piece of ["a", "b", "c"]) await exchange.chunk(piece);
+    await exchange.end();
+  });
+  const startMs = scene.clock.monotonicMs();
+  const response = await scene.clock.until(fetch(scene.server.url), { limitMs: 5 });
+  assert.equal(await scene.clock.until(response.text(), { limitMs: 5 }), "abc");
+  assert.equal(scene.clock.monotonicMs(), startMs);
+});
+
 Deno.test("a client that hangs up or half-closes is noticed", async () => {
   const seen: string[] = [];
   await using scene = serve(async (exchange, clock) => {
@@ -97,6 +109,8 @@ Deno.test("a client that hangs up or half-closes is noticed", async () => {
 Deno.test("frozen, nothing is answered; thawed, everything sent is; closed, connections are refused", async () => {
   await using scene = serve((exchange) => exchange.send({ status: 200, body: "up" }));
   const { clock, server } = scene;
+  // A connection that is kept alive is already being read from when the process stops.
+  assert.equal(await (await fetch(server.url)).text(), "up");
   server.freeze();
   let text = "";
   const asked = fetch(server.url).then((response) => response.text()).then((body) => text = body);
