@@ -18,11 +18,14 @@ import {
 const O_CLOEXEC = 0o2000000;
 const OPEN_FLAGS = {
   read: 0,
+  write: 1,
   /** Makes the file if it isn't there. */
   readWrite: 2 | 0o100,
   directory: 0o200000,
   /** Opening a FIFO or a device doesn't wait for its other end. */
   nonblocking: 0o4000,
+  /** Names a file without opening it: nothing happens to a device, and only its stat can be asked. */
+  pathOnly: 0o10000000,
 } as const;
 
 const AT_FDCWD = -100;
