@@ -169,7 +169,7 @@ export interface PageCache {
   probe(paths: readonly string[], call: CacheCall): Promise<readonly Residency[]>;
   /**
    * Reads a file into the cache; one at a time, the rest wait in turn. A cancel resolves it within 100 ms; then at most
-   * the call under way follows.
+   * the call under way follows. One that still waited rejects with the signal's reason.
    */
   warm(path: string, call: WarmCall): Promise<WarmOutcome>;
   /** The warm that runs, then those that wait. */

@@ -83,7 +83,19 @@ export const AREAS: readonly Area[] = [
   {
     ...NONE,
     path: "lib/workers/",
-    values: ["lib/model/", "ffi/", "lib/record/", "lib/sample/", "lib/act/", "lib/system/", "lib/lab/gpu_table.ts"],
+    values: [
+      "lib/model/",
+      "ffi/",
+      "lib/record/",
+      "lib/sample/",
+      "lib/act/",
+      "lib/system/",
+      "lib/lab/gpu_table.ts",
+      // Between two reads of a warm there is no time to ask the main thread how fast the next may be.
+      "lib/decide/warm_method.ts",
+      "lib/decide/warm_pace.ts",
+      "lib/decide/warm_room.ts",
+    ],
     reason: "workers hold what blocks (ffi, record, sample, act, system, the lab's GPU table) and decide nothing",
   },
   {

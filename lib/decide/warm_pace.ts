@@ -1,0 +1,111 @@
+/**
+ * How fast a warm may read: at full speed while nobody else uses the disk, at 300 MB/s once somebody does. Pure.
+ *
+ * Others can't be told from ourselves while we read: our read-ahead is in flight all the time. So the warm pauses for a
+ * few milliseconds now and then and listens: what the disk does in that silence, others do.
+ */
+import type { WarmPace } from "../model/page_cache.ts";
+import type { Bytes, MonotonicMs } from "../model/units.ts";
+
+/** At 300 MB/s a foreground reader kept 88 % of its rate; at 1,000 MB/s 65 %, at full speed 32 % (idle class). */
+export const POLITE_BYTES_PER_S = 300e6;
+
+/** A disk that can't do more than a few times that would still be taken over: it is left most of its own speed. */
+const POLITE_SHARE = 0.15;
+const LEAST_POLITE_BYTES_PER_S = 10e6;
+
+/** Silence in a row after which a polite warm runs at full speed again; the promise is 2 s. */
+const QUIET_MS = 1_000;
+/** Of the time, at most this share is spent on listening while at full speed. */
+const LISTENING_SHARE = 0.02;
+const LEAST_INTERVAL_MS = 250;
+const MOST_INTERVAL_MS = 2_000;
+
+/** Use of a disk that isn't worth giving way to: a journal's commits, our own record. */
+const NEGLIGIBLE_READS_PER_S = 20;
+const NEGLIGIBLE_BYTES_PER_S = 8e6;
+
+/** What the disk did while we read nothing. */
+export interface Silence {
+  readonly atMs: MonotonicMs;
+  readonly spanMs: number;
+  readonly reads: number;
+  readonly readBytes: Bytes;
+  readonly writtenBytes: Bytes;
+}
+
+export interface PaceState {
+  readonly pace: WarmPace;
+  /** Null = as fast as the disk can. */
+  readonly bytesPerS: number | null;
+  /** Silences of the last second while polite, oldest first. */
+  readonly heard: readonly Silence[];
+  /** Since when it is polite; null while it isn't. */
+  readonly politeSinceMs: MonotonicMs | null;
+  /** When to listen next; null = never (fixed), or in every pause (polite). */
+  readonly listenAtMs: MonotonicMs | null;
+}
+
+/** The pace a warm starts with: it listens before it reads. */
+export function initialPace(bytesPerS: "auto" | number, atMs: MonotonicMs): PaceState {
+  const none = { heard: [], politeSinceMs: null };
+  return bytesPerS === "auto"
+    ? { ...none, pace: "full", bytesPerS: null, listenAtMs: atMs }
+    : { ...none, pace: "fixed", bytesPerS, listenAtMs: null };
+}
+
+/** Whether others use the disk enough to give way. One read alone is nobody. */
+export function isDisturbing({ spanMs, reads, readBytes, writtenBytes }: Omit<Silence, "atMs">): boolean {
+  if (spanMs <= 0) return false;
+  const perS = (count: number) => count / spanMs * 1000;
+  const isReading = reads > 1 && perS(reads) > NEGLIGIBLE_READS_PER_S;
+  return isReading || perS(readBytes) > NEGLIGIBLE_BYTES_PER_S && reads > 1 ||
+    perS(writtenBytes) > NEGLIGIBLE_BYTES_PER_S;
+}
+
+/** What was heard, what listening cost, and how fast the disk was when it was ours; null where that isn't known yet. */
+export interface Listened {
+  readonly silence: Silence;
+  readonly costMs: number;
+  readonly fullBytesPerS: number | null;
+}
+
+export function reducePace(state: PaceState, { silence, costMs, fullBytesPerS }: Listened): PaceState {
+  if (state.pace === "fixed") return state;
+  if (state.pace === "full") {
+    if (isDisturbing(silence)) return polite(silence, fullBytesPerS);
+    const interval = Math.min(MOST_INTERVAL_MS, Math.max(LEAST_INTERVAL_MS, costMs / LISTENING_SHARE));
+    return { ...state, listenAtMs: silence.atMs + interval };
+  }
+  const heard = [...state.heard, silence].filter(({ atMs }) => atMs > silence.atMs - QUIET_MS);
+  const isLongEnough = state.politeSinceMs !== null && silence.atMs - state.politeSinceMs >= QUIET_MS;
+  if (!isLongEnough || isDisturbing(sum(heard))) return { ...state, heard };
+  return {
+    pace: "full",
+    bytesPerS: null,
+    heard: [],
+    politeSinceMs: null,
+    listenAtMs: silence.atMs + LEAST_INTERVAL_MS,
+  };
+}
+
+function polite(silence: Silence, fullBytesPerS: number | null): PaceState {
+  const share = fullBytesPerS === null ? POLITE_BYTES_PER_S : fullBytesPerS * POLITE_SHARE;
+  return {
+    pace: "polite",
+    bytesPerS: Math.max(LEAST_POLITE_BYTES_PER_S, Math.min(POLITE_BYTES_PER_S, share)),
+    heard: [silence],
+    politeSinceMs: silence.atMs,
+    listenAtMs: null,
+  };
+}
+
+function sum(heard: readonly Silence[]): Omit<Silence, "atMs"> {
+  const add = (of: (silence: Silence) => number) => heard.reduce((total, silence) => total + of(silence), 0);
+  return {
+    spanMs: add(({ spanMs }) => spanMs),
+    reads: add(({ reads }) => reads),
+    readBytes: add(({ readBytes }) => readBytes),
+    writtenBytes: add(({ writtenBytes }) => writtenBytes),
+  };
+}

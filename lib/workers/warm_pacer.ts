@@ -1,0 +1,136 @@
+/** Keeps a warm's pace: waits where it must, and listens in the silence for others who use the disk. */
+import {
+  initialPace,
+  isDisturbing,
+  type PaceState,
+  POLITE_BYTES_PER_S,
+  reducePace,
+  type Silence,
+} from "../decide/warm_pace.ts";
+import type { Clock } from "../model/ports.ts";
+import { type Bytes, MIB } from "../model/units.ts";
+import type { Disks, DiskUse } from "../sample/disks.ts";
+import type { SharedProgress } from "./warm_protocol.ts";
+
+/** A first silence may still bring in what we had asked for; a disk that isn't quiet after this many belongs to others. */
+const LISTENINGS = 4;
+const LEAST_SPAN_MS = 4;
+const MOST_SPAN_MS = 50;
+/** Our read-ahead that can be in flight when we stop. */
+const IN_FLIGHT: Bytes = 16 * MIB;
+/** A pause is worth listening in from here on; its first third is left to our own read-ahead. */
+const LISTENABLE_PAUSE_MS = 12;
+/** The share of the newest call in the running mean of the disk's speed. */
+const NEWEST = 0.2;
+
+export interface PacerParts {
+  readonly clock: Clock;
+  readonly disks: Disks;
+  readonly shared: SharedProgress;
+  readonly bytesPerS: "auto" | number;
+}
+
+export class WarmPacer {
+  readonly #parts: PacerParts;
+  #state: PaceState;
+  /** When the pace allows the next call. */
+  #nextAtMs: number;
+  /** How fast the disk was while it was ours; null before the first call. */
+  #fullBytesPerS: number | null = null;
+  #heldBackMs = 0;
+
+  constructor(parts: PacerParts) {
+    this.#parts = parts;
+    const atMs = parts.clock.monotonicMs();
+    this.#nextAtMs = atMs;
+    // A disk without statistics can't be listened to: whoever asks for politeness gets it all the time.
+    const bytesPerS = parts.bytesPerS === "auto" && parts.disks.use() === null ? POLITE_BYTES_PER_S : parts.bytesPerS;
+    this.#adopt(this.#state = initialPace(bytesPerS, atMs));
+  }
+
+  /** Null = as fast as the disk can. */
+  get bytesPerS(): number | null {
+    return this.#state.bytesPerS;
+  }
+
+  get heldBackMs(): number {
+    return this.#heldBackMs;
+  }
+
+  /** Before a call: waits as long as the pace wants, and listens when it is time. */
+  await(): void {
+    const { clock, shared } = this.#parts;
+    const beganMs = clock.monotonicMs();
+    const { listenAtMs, pace } = this.#state;
+    if (listenAtMs !== null && beganMs >= listenAtMs) this.#listen(beganMs);
+    const pauseMs = this.#nextAtMs - clock.monotonicMs();
+    if (pace === "polite" && pauseMs >= LISTENABLE_PAUSE_MS) this.#listenInPause(pauseMs);
+    else shared.wait(pauseMs);
+    this.#heldBackMs += clock.monotonicMs() - beganMs;
+  }
+
+  /** After a call. */
+  moved({ bytes, diskBytes, ms }: { readonly bytes: Bytes; readonly diskBytes: Bytes; readonly ms: number }): void {
+    const { bytesPerS, pace } = this.#state;
+    // Resident pages say nothing of the disk.
+    if (pace === "full" && diskBytes >= bytes / 2) {
+      const speed = bytes / Math.max(0.05, ms) * 1000;
+      this.#fullBytesPerS = this.#fullBytesPerS === null ? speed : this.#fullBytesPerS * (1 - NEWEST) + speed * NEWEST;
+    }
+    if (bytesPerS === null) return;
+    const nowMs = this.#parts.clock.monotonicMs();
+    // Time that was lost isn't caught up on: that would be a burst.
+    this.#nextAtMs = Math.max(this.#nextAtMs, nowMs - ms) + bytes / bytesPerS * 1000;
+  }
+
+  #listen(beganMs: number): void {
+    const { clock, shared } = this.#parts;
+    const spanMs = this.#spanMs();
+    let silence: Silence | null = null;
+    for (let turn = 0; turn < LISTENINGS && !shared.isCancelled; turn++) {
+      silence = this.#hear(spanMs);
+      if (silence === null || !isDisturbing(silence)) break;
+    }
+    if (silence !== null) this.#reduce(silence, clock.monotonicMs() - beganMs);
+  }
+
+  #listenInPause(pauseMs: number): void {
+    this.#parts.shared.wait(pauseMs / 3);
+    const silence = this.#hear(pauseMs * 2 / 3);
+    if (silence !== null) this.#reduce(silence, 0);
+  }
+
+  /** As long as our own read-ahead needs to come in. */
+  #spanMs(): number {
+    if (this.#fullBytesPerS === null) return LEAST_SPAN_MS;
+    return Math.min(MOST_SPAN_MS, Math.max(LEAST_SPAN_MS, IN_FLIGHT / this.#fullBytesPerS * 1000));
+  }
+
+  #hear(spanMs: number): Silence | null {
+    const { clock, disks, shared } = this.#parts;
+    const before = disks.use();
+    const fromMs = clock.monotonicMs();
+    shared.wait(spanMs);
+    const after = disks.use();
+    const atMs = clock.monotonicMs();
+    return before === null || after === null ? null : { atMs, spanMs: atMs - fromMs, ...difference(before, after) };
+  }
+
+  #reduce(silence: Silence, costMs: number): void {
+    this.#adopt(reducePace(this.#state, { silence, costMs, fullBytesPerS: this.#fullBytesPerS }));
+  }
+
+  #adopt(state: PaceState): void {
+    if (state.bytesPerS !== this.#state.bytesPerS) this.#nextAtMs = this.#parts.clock.monotonicMs();
+    this.#state = state;
+    this.#parts.shared.pace = state.pace;
+  }
+}
+
+function difference(before: DiskUse, after: DiskUse): DiskUse {
+  return {
+    reads: after.reads - before.reads,
+    readBytes: after.readBytes - before.readBytes,
+    writtenBytes: after.writtenBytes - before.writtenBytes,
+  };
+}

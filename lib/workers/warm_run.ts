@@ -1,0 +1,214 @@
+/** One file read into the page cache, call by call. Blocks its thread; told to stop through the shared block. */
+import { ErrnoError } from "../../ffi/errno.ts";
+import type { Libc } from "../../ffi/libc.ts";
+import type { Mapping, PageCalls } from "../../ffi/page_calls.ts";
+import { FIRST_CHUNK, nextChunk, type WarmWay, warmWay } from "../decide/warm_method.ts";
+import { type Fate, objectionToWarm, stopOfWarm } from "../decide/warm_room.ts";
+import { Failure } from "../model/failure.ts";
+import type { WarmEnd } from "../model/page_cache.ts";
+import type { Clock } from "../model/ports.ts";
+import { type Bytes, MIB } from "../model/units.ts";
+import { disksOf } from "../sample/disks.ts";
+import { type MemoryRoom, readMemoryRoom } from "../sample/memory_room.ts";
+import { type OpenedFile, openInside } from "../sample/open_inside.ts";
+import { countByCachestat } from "../sample/residency_counted.ts";
+import { PROBE_SAMPLES } from "../sample/residency_interval.ts";
+import { lookAtPages } from "../sample/residency_sampled.ts";
+import { WarmPacer } from "./warm_pacer.ts";
+import { SharedProgress, type WarmOrder, type WarmResult } from "./warm_protocol.ts";
+
+export interface WarmTools {
+  readonly libc: Libc;
+  readonly pages: PageCalls;
+  readonly clock: Clock;
+}
+
+/** Between two looks at memory. A look costs more the more was read, so the pause grows with what the last one took. */
+const LOOK_EVERY_MS = 200;
+const LOOKING_SHARE = 0.02;
+const LOCK_STEP: Bytes = 16 * MIB;
+
+interface End {
+  readonly end: WarmEnd;
+  readonly reason: string | null;
+}
+
+const DONE: End = { end: "done", reason: null };
+const CANCELLED: End = { end: "cancelled", reason: "It was cancelled" };
+
+/** Reads the file of an order, and locks it if it says so. Throws a Failure for one that mustn't be read or has no room. */
+export function warmFile(tools: WarmTools, order: WarmOrder): WarmResult {
+  using file = openInside(tools.libc, order.path, { roots: order.roots });
+  const room = readMemoryRoom(tools.libc, order);
+  const neededBytes = Math.max(0, file.stat.sizeBytes - order.residentBytes);
+  const objection = objectionToWarm(room, { neededBytes, reserveBytes: order.reserveBytes });
+  if (objection !== null) {
+    const { reason, hint, roomBytes } = objection;
+    throw new Failure("wont_fit", `Cannot warm ${order.path}: ${reason}`, {
+      hint,
+      details: { neededBytes, roomBytes },
+    });
+  }
+  const result = new WarmRun(tools, order, file).run();
+  const availableAfterBytes = readMemoryRoom(tools.libc, order).availableBytes;
+  return { ...result, availableBeforeBytes: room.availableBytes, availableAfterBytes };
+}
+
+class WarmRun {
+  readonly #tools: WarmTools;
+  readonly #order: WarmOrder;
+  readonly #file: OpenedFile;
+  readonly #shared: SharedProgress;
+  readonly #pacer: WarmPacer;
+  readonly #way: WarmWay;
+  #doneBytes = 0;
+  /** How far the kernel was told to read ahead. */
+  #toldBytes = 0;
+  #lookAtMs: number;
+
+  constructor(tools: WarmTools, order: WarmOrder, file: OpenedFile) {
+    this.#tools = tools;
+    this.#order = order;
+    this.#file = file;
+    this.#shared = new SharedProgress(order.shared);
+    const disks = disksOf(tools.libc, file.stat.device, order);
+    this.#way = warmWay(disks);
+    this.#pacer = new WarmPacer({ clock: tools.clock, disks, shared: this.#shared, bytesPerS: order.bytesPerS });
+    this.#lookAtMs = tools.clock.monotonicMs() + LOOK_EVERY_MS;
+    this.#shared.method = this.#way.method;
+    this.#shared.set("sizeBytes", file.stat.sizeBytes);
+  }
+
+  run(): Omit<WarmResult, "availableBeforeBytes" | "availableAfterBytes"> {
+    const { clock, pages } = this.#tools;
+    const { sizeBytes } = this.#file.stat;
+    const startedAtMs = clock.monotonicMs();
+    const readBefore = pages.usage("thread").readBytes;
+    // Before the reading: what may not be locked is refused at once.
+    const mapping = this.#order.isLocking && sizeBytes > 0 ? this.#reserveLock() : null;
+    let ended: End;
+    try {
+      ended = this.#readAll();
+      if (mapping !== null && ended.end === "done") ended = this.#fillLock(mapping);
+      if (ended.end !== "done") mapping?.unmap();
+    } catch (error) {
+      mapping?.unmap();
+      throw error;
+    }
+    return {
+      ...ended,
+      method: this.#way.method,
+      sizeBytes,
+      doneBytes: this.#doneBytes,
+      diskBytes: pages.usage("thread").readBytes - readBefore,
+      durationMs: clock.monotonicMs() - startedAtMs,
+      heldBackMs: this.#pacer.heldBackMs,
+      locked: mapping === null || ended.end !== "done"
+        ? null
+        : { address: mapping.address, lengthBytes: mapping.lengthBytes },
+    };
+  }
+
+  #readAll(): End {
+    const { libc, pages, clock } = this.#tools;
+    const { fd, stat } = this.#file;
+    const sink = libc.open("/dev/null", { flags: ["write"] });
+    try {
+      pages.advise(fd, "sequential");
+      let chunkBytes: Bytes = FIRST_CHUNK;
+      while (this.#doneBytes < stat.sizeBytes) {
+        this.#pacer.await();
+        if (this.#shared.isCancelled) return CANCELLED;
+        const length = Math.min(chunkBytes, stat.sizeBytes - this.#doneBytes);
+        const fromMs = clock.monotonicMs();
+        const readBefore = pages.usage("thread").readBytes;
+        this.#tellAhead(this.#doneBytes + length);
+        const bytes = pages.sendfile(sink, fd, { offset: this.#doneBytes, length });
+        if (bytes === 0) return { end: "changed", reason: "The file became shorter while it was read" };
+        const ms = clock.monotonicMs() - fromMs;
+        this.#doneBytes += bytes;
+        this.#shared.set("doneBytes", this.#doneBytes);
+        this.#shared.set("heldBackMs", this.#pacer.heldBackMs);
+        this.#pacer.moved({ bytes, diskBytes: pages.usage("thread").readBytes - readBefore, ms });
+        chunkBytes = nextChunk({ bytes, ms }, this.#pacer.bytesPerS);
+        const stop = this.#lookAtMemory();
+        if (stop !== null) return stop;
+      }
+      return DONE;
+    } finally {
+      libc.close(sink);
+    }
+  }
+
+  /** Keeps the disk told, in pieces that one call really reads, ahead of what is read next. */
+  #tellAhead(endBytes: number): void {
+    const { pieceBytes, aheadBytes } = this.#way;
+    if (pieceBytes === null || aheadBytes === null) return;
+    const until = Math.min(this.#file.stat.sizeBytes, endBytes + aheadBytes);
+    while (this.#toldBytes < until) {
+      this.#tools.pages.advise(this.#file.fd, "willNeed", { offset: this.#toldBytes, length: pieceBytes });
+      this.#toldBytes += pieceBytes;
+    }
+  }
+
+  #lookAtMemory(): End | null {
+    const { libc, clock } = this.#tools;
+    const fromMs = clock.monotonicMs();
+    if (fromMs < this.#lookAtMs) return null;
+    const room: MemoryRoom = readMemoryRoom(libc, this.#order);
+    const stop = stopOfWarm({
+      doneBytes: this.#doneBytes,
+      fate: this.#fate(),
+      room,
+      reserveBytes: this.#order.reserveBytes,
+    });
+    const toMs = clock.monotonicMs();
+    this.#lookAtMs = toMs + Math.max(LOOK_EVERY_MS, (toMs - fromMs) / LOOKING_SHARE);
+    return stop;
+  }
+
+  /** How what was read fares. Pages that were pushed out leave a mark that only those may see who may count. */
+  #fate(): Fate {
+    const { pages } = this.#tools;
+    const { fd } = this.#file;
+    if (pages.hasCachestat) {
+      try {
+        const { recentlyEvictedPages } = countByCachestat(pages, fd, this.#doneBytes);
+        return { kind: "counted", evictedBytes: recentlyEvictedPages * pages.pageSizeBytes };
+      } catch (error) {
+        if (!(error instanceof ErrnoError) || error.code !== "EPERM") throw error;
+      }
+    }
+    const fileSystem = pages.fileSystem(fd);
+    const method = fileSystem === "fuse" || fileSystem === "other" ? "majflt" : "nowait";
+    const sizeBytes = Math.min(this.#doneBytes, this.#file.stat.sizeBytes);
+    const look = lookAtPages(this.#tools, fd, { method, sizeBytes, count: PROBE_SAMPLES, stopsAtAbsent: false });
+    pages.advise(fd, "sequential");
+    return { kind: "sampled", absent: look.samples - look.hits };
+  }
+
+  #reserveLock(): Mapping {
+    const mapping = this.#tools.pages.map(this.#file.fd, this.#file.stat.sizeBytes);
+    try {
+      mapping.lockOnFault();
+      return mapping;
+    } catch (error) {
+      mapping.unmap();
+      const isRefused = error instanceof ErrnoError && ["ENOMEM", "EPERM", "EAGAIN"].includes(error.code);
+      if (!isRefused) throw error;
+      throw new Failure("forbidden", `Cannot pin ${this.#order.path}: the limit of locked memory is below its size`, {
+        hint: "Set LimitMEMLOCK=infinity in the unit, or give the service CAP_IPC_LOCK",
+        cause: error,
+      });
+    }
+  }
+
+  /** A lock on fault holds only what was faulted in since, cached before or not. */
+  #fillLock(mapping: Mapping): End {
+    for (let offset = 0; offset < mapping.lengthBytes; offset += LOCK_STEP) {
+      if (this.#shared.isCancelled) return CANCELLED;
+      mapping.populate({ offset, length: Math.min(LOCK_STEP, mapping.lengthBytes - offset) });
+    }
+    return DONE;
+  }
+}
