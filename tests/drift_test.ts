@@ -3,8 +3,9 @@
  * here, the lab on a clock that only the test advances beside it.
  */
 import { fakeBox } from "./operations/fake_box.ts";
-import { checkDrift } from "./show/drift_suite.ts";
-import type { DriftBox } from "./show/drift_suite.ts";
+import { checkDrift, checkStory } from "./show/drift_suite.ts";
+import { openLabBox } from "./show/lab_box.ts";
+import type { DriftBox } from "./show/drift_doors.ts";
 
 /** The id of the run that every fake box holds: its clock counts ids up. */
 const RUN_ID = "00000000-0000-4000-8000-000000000001";
@@ -46,4 +47,33 @@ checkDrift("fakes", {
       {},
     ],
   },
+});
+
+checkStory("lab", {
+  open: openLabBox,
+  story: [
+    ["version", {}],
+    ["health", {}],
+    ["stats", {}],
+    ["models", {}],
+    ["memory", {}],
+    ["switch-model", { model: "no such model" }],
+    ["switch-model", { model: "qwen3:14b" }],
+    ["stats", {}],
+    ["gpu", {}],
+    ["request-vram", { needed_gb: 99 }],
+    ["request-vram", { needed_gb: 1 }],
+    ["switch-model", { model: "llama3.1:8b", keep_alive: "1h" }],
+    ["arbitration", {}],
+    ["free-vram", {}],
+    ["free-vram", {}],
+    ["comfy-free", {}],
+    ["set-arbitration", { mode: "paused", until: "2h", keep: ["qwen3:14b"] }],
+    ["set-arbitration", { mode: "auto" }],
+    ["switch-model", { model: "qwen3:14b", wait: false }],
+    ["runs", {}],
+    ["why", { limit: 5 }],
+    ["history", {}],
+    ["stats", {}],
+  ],
 });

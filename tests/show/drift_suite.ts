@@ -3,59 +3,16 @@
  * owner's process and the CLI over a socket. A box is opened anew for each door, so that ids and times agree.
  */
 import assert from "node:assert/strict";
-import { Client } from "@modelcontextprotocol/client";
-import { InMemoryTransport } from "@modelcontextprotocol/server";
-import { FAILURES } from "../../lib/model/failure.ts";
-import type { FailureCode } from "../../lib/model/failure.ts";
-import type { Clock } from "../../lib/model/ports.ts";
-import type { Services } from "../../lib/model/services.ts";
 import type { Operation } from "../../lib/operations/operation.ts";
-import type { Report } from "../../lib/operations/outcome.ts";
-import { operations } from "../../lib/operations/registry.ts";
-import { ALL_SCOPES, DEFAULT_ACCESS, peerOf } from "../../lib/show/access.ts";
-import { runCli } from "../../lib/show/cli.ts";
-import { findService } from "../../lib/show/http_invoker.ts";
-import { localInvoker } from "../../lib/show/invoker.ts";
-import type { Invoker } from "../../lib/show/invoker.ts";
-import { serveMcpStdio } from "../../lib/show/mcp_stdio.ts";
-import { openRest } from "../../lib/show/rest.ts";
-import type { RestDoor } from "../../lib/show/rest.ts";
-import { systemClock } from "../../lib/system/clock.ts";
-
-/** A box at a known state. Two boxes of the same seam must answer the same calls alike, ids and times included. */
-export interface DriftBox {
-  readonly services: Services;
-  readonly clock: Clock;
-  readonly report: Report;
-  /** Lets the box's time pass until the promise has settled. */
-  settle<T>(promise: Promise<T>): Promise<T>;
-  close(): Promise<void>;
-}
+import { operationNamed, operations } from "../../lib/operations/registry.ts";
+import { DOORS } from "./drift_doors.ts";
+import type { DriftBox, Input, Said } from "./drift_doors.ts";
 
 export interface DriftOptions {
   readonly open: () => Promise<DriftBox>;
   /** Inputs by operation, beside those that the suite tries anyway. */
   readonly inputs: Readonly<Record<string, readonly Input[]>>;
-  /** Fields that may differ between two boxes, by operation; each with its reason in a comment. */
-  readonly volatile?: Readonly<Record<string, readonly string[]>>;
 }
-
-export type Input = Readonly<Record<string, unknown>>;
-
-/** What a door said, in the one form that all can be brought to. */
-interface Said {
-  readonly body: Readonly<Record<string, unknown>>;
-  readonly code: FailureCode | null;
-}
-
-type Ask = (box: DriftBox, operation: Operation, input: Input) => Promise<Said>;
-
-const DOORS: Readonly<Record<string, Ask>> = {
-  REST: askRest,
-  MCP: askMcp,
-  CLI: askCli,
-  "CLI over a socket": askRemoteCli,
-};
 
 /** One test an operation. */
 export function checkDrift(name: string, options: DriftOptions): void {
@@ -82,11 +39,11 @@ function inputsOf(operation: Operation, inputs: DriftOptions["inputs"]): readonl
 
 async function compare(operation: Operation, input: Input, options: DriftOptions): Promise<void> {
   const said = new Map<string, Said>();
-  for (const [door, ask] of Object.entries(DOORS)) {
+  for (const door of Object.keys(DOORS)) {
     if (!reaches(door, operation, input)) continue;
     const box = await options.open();
     try {
-      said.set(door, await ask(box, operation, input));
+      said.set(door, await askAt(door, box, { operation, input }));
     } finally {
       await box.close();
     }
@@ -94,15 +51,8 @@ async function compare(operation: Operation, input: Input, options: DriftOptions
   const [[first, wanted] = ["", null], ...others] = said;
   for (const [door, actual] of others) {
     const where = `${operation.name} ${JSON.stringify(input)}: ${door} differs from ${first}`;
-    assert.deepEqual(steady(actual, operation, options), wanted && steady(wanted, operation, options), where);
+    assert.deepEqual(actual, wanted, where);
   }
-}
-
-function steady(said: Said, operation: Operation, { volatile = {} }: DriftOptions): Said {
-  const body = Object.fromEntries(
-    Object.entries(said.body).filter(([field]) => !volatile[operation.name]?.includes(field)),
-  );
-  return { ...said, body };
 }
 
 /** A path has no place for an id that is missing, and some operations have no tool or command. */
@@ -112,127 +62,46 @@ function reaches(door: string, operation: Operation, input: Input): boolean {
   return door === "MCP" ? operation.tool !== false : operation.cli !== false;
 }
 
-function saidOf(body: unknown): Said {
-  assert.ok(typeof body === "object" && body !== null);
-  const record = body as Readonly<Record<string, unknown>>;
-  const error = record["error"];
-  // A run carries an `error` too, beside its id; a refusal is nothing but its error.
-  const isRefusal = Object.keys(record).length === 1 && typeof error === "object" && error !== null;
-  return { body: record, code: isRefusal ? (error as { code: FailureCode }).code : null };
+export interface StoryOptions {
+  readonly open: () => Promise<DriftBox>;
+  /** What is asked, one after the other, of one box per door. */
+  readonly story: readonly (readonly [string, Input])[];
 }
 
-function doorOf({ services, clock, report }: DriftBox): RestDoor {
-  return openRest({ services, clock, report, access: () => DEFAULT_ACCESS, assets: new Map() });
-}
-
-async function askRest(box: DriftBox, operation: Operation, input: Input): Promise<Said> {
-  const rest: Record<string, unknown> = { ...input };
-  const path = operation.http.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
-    const value = String(rest[name]);
-    delete rest[name];
-    return encodeURIComponent(value);
+/** One test: the same story told through each door, each step compared. */
+export function checkStory(name: string, { open, story }: StoryOptions): void {
+  Deno.test(`${name}: a story is the same through every door`, async () => {
+    // One after the other: a lab clock takes sockets for settled when nothing moves in this thread for a while.
+    const told: [string, (Said | null)[]][] = [];
+    for (const door of Object.keys(DOORS)) told.push([door, await tell(door, story, open)]);
+    const [[first, wanted] = ["", []], ...others] = told;
+    for (const [door, heard] of others) {
+      story.forEach(([operation, input], step) => {
+        const [one, other] = [wanted[step], heard[step]];
+        const where = `step ${step + 1}, ${operation} ${JSON.stringify(input)}: ${door} differs from ${first}`;
+        if (one !== null && other !== null) assert.deepEqual(other, one, where);
+      });
+    }
   });
-  const isGet = operation.http.method === "GET";
-  const query = new URLSearchParams(isGet ? Object.entries(rest).map(([name, value]) => [name, String(value)]) : []);
-  const door = doorOf(box);
-  const response = await box.settle(door.fetch(
-    new Request(`http://localhost${path}?${query}`, {
-      method: operation.http.method,
-      headers: { host: "localhost", "content-type": "application/json" },
-      ...(isGet ? {} : { body: JSON.stringify(rest) }),
-    }),
-    { transport: "unix" },
-  ));
-  const said = saidOf(await response.json());
-  const wanted = said.code === null ? [200, 202] : [FAILURES[said.code].http];
-  assert.ok(
-    wanted.includes(response.status),
-    `${operation.name} answered ${response.status} with ${JSON.stringify(said.body)}`,
-  );
-  await door.close();
-  return said;
 }
 
-async function askMcp(box: DriftBox, operation: Operation, input: Input): Promise<Said> {
-  assert.ok(operation.tool !== false);
-  const [near, far] = InMemoryTransport.createLinkedPair();
-  const stop = new AbortController();
-  const served = serveMcpStdio({
-    invoker: local(box),
-    signal: stop.signal,
-    onError: (error) => box.report(error, "mcp"),
-    transport: far,
-  });
-  const client = new Client({ name: "drift", version: "0" });
-  // The pair is made by the server package, whose types are the client's by shape, not by name.
-  await box.settle(client.connect(near as never));
-  const result = await box.settle(client.callTool({ name: operation.tool.name, arguments: { ...input } }));
-  await client.close();
-  stop.abort();
-  await served;
-  const [content] = result.content;
-  assert.ok(content?.type === "text");
-  const said = saidOf(JSON.parse(content.text));
-  assert.equal(result.isError === true, said.code !== null);
-  if (said.code === null) assert.deepEqual(result.structuredContent, said.body);
-  return said;
-}
-
-function local({ services, report }: DriftBox): Invoker {
-  return localInvoker({ services: () => services, scopes: ALL_SCOPES, report });
-}
-
-async function askCli(box: DriftBox, operation: Operation, input: Input): Promise<Said> {
-  return await box.settle(runJson(box, { operation, input, invoker: () => Promise.resolve(local(box)) }));
-}
-
-async function askRemoteCli(box: DriftBox, operation: Operation, input: Input): Promise<Said> {
-  const folder = await Deno.makeTempDir({ prefix: "hyperswap-drift-" });
-  const path = `${folder}/door.sock`;
-  const door = doorOf(box);
-  const server = Deno.serve(
-    { path, onListen() {} },
-    (request, { remoteAddr }) => door.fetch(request, peerOf(remoteAddr)),
-  );
-  const invoker = async () => {
-    const { invoker, tried } = await findService({ socketPath: path, url: null, token: null }, systemClock());
-    assert.ok(invoker !== null, tried.join("; "));
-    return invoker;
-  };
+/** What the door said at each step; null where it doesn't offer the operation. */
+async function tell(door: string, story: StoryOptions["story"], open: StoryOptions["open"]): Promise<(Said | null)[]> {
+  const box = await open();
+  const heard: (Said | null)[] = [];
   try {
-    return await box.settle(runJson(box, { operation, input, invoker }));
+    for (const [name, input] of story) {
+      const operation = operationNamed(name);
+      await box.align?.();
+      heard.push(reaches(door, operation, input) ? await askAt(door, box, { operation, input }) : null);
+    }
   } finally {
-    await door.close();
-    await server.shutdown();
-    await Deno.remove(folder, { recursive: true });
+    await box.close();
   }
+  return heard;
 }
 
-async function runJson(
-  box: DriftBox,
-  call: { readonly operation: Operation; readonly input: Input; readonly invoker: () => Promise<Invoker> },
-): Promise<Said> {
-  const { cli } = call.operation;
-  assert.ok(cli !== false);
-  const flags = Object.entries(call.input).flatMap(([name, value]) => flagOf(name.replaceAll("_", "-"), value));
-  const nobody = () => Promise.reject(new Error("no operation needs them"));
-  let stdout = "";
-  const exit = await runCli([...cli.words, ...flags, "--json"], {
-    version: "0",
-    output: { stdout: (text) => void (stdout += text), stderr() {}, isTerminal: false },
-    signal: new AbortController().signal,
-    report: box.report,
-    invoker: call.invoker,
-    commands: { serve: nobody, demo: nobody, config: nobody },
-    serviceFlags: {},
-  });
-  const said = saidOf(JSON.parse(stdout));
-  assert.equal(exit, said.code === null ? cli.exit?.(said.body) ?? 0 : FAILURES[said.code].exit);
-  return said;
-}
-
-function flagOf(name: string, value: unknown): readonly string[] {
-  if (typeof value === "boolean") return [value ? `--${name}` : `--no-${name}`];
-  if (Array.isArray(value)) return value.flatMap((item) => [`--${name}`, String(item)]);
-  return [`--${name}=${String(value)}`];
+async function askAt(door: string, box: DriftBox, call: { operation: Operation; input: Input }): Promise<Said> {
+  const said = await DOORS[door]!(box, call.operation, call.input);
+  return JSON.parse((box.steady ?? String)(JSON.stringify(said)));
 }
