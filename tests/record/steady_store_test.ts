@@ -147,6 +147,21 @@ Deno.test("a disk that hangs holds nobody longer than 3 s, and its late answer s
   await store.close();
 });
 
+Deno.test("telemetry that the file refused is written once it takes it again", async () => {
+  using folder = tempFolder();
+  const { store, link, clock, file } = open(`${folder.path}/h.sqlite`);
+  link.mode = "refuse";
+  store.telemetry(row(AT_MS));
+  await clock.advance(4_000);
+  assert.match((await store.status()).error ?? "", /locked/);
+  store.telemetry(row(AT_MS + 1_000));
+  link.go();
+  await clock.advance(4_000);
+  const kept = file.telemetry({ fromMs: AT_MS, toMs: AT_MS + 5_000, limit: 10 });
+  assert.deepEqual(kept.map(({ atMs }) => atMs - AT_MS), [0, 1_000]);
+  await store.close();
+});
+
 Deno.test("a file that takes long to open is waited for, up to 15 s", async () => {
   using folder = tempFolder();
   const { store, link, clock } = open(`${folder.path}/h.sqlite`);

@@ -202,6 +202,20 @@ Deno.test("a full disk loses the write, not the file, and goes on once there is 
   file.close();
 });
 
+Deno.test("a batch is written whole or not at all, and the next one is not held up by it", () => {
+  using folder = tempFolder();
+  const { file } = openFile(`${folder.path}/h.sqlite`);
+  const timeless: EventWrite = {
+    kind: "append",
+    event: { atMs: Number.NaN, kind: "swap", fields: "{}" },
+    isRepeat: false,
+  };
+  assert.throws(() => file.writeEvents([append(1), timeless]), /NOT NULL/);
+  file.writeEvents([append(2)]);
+  assert.deepEqual(file.history(ALL).map(({ fields }) => fields["n"]), [2]);
+  file.close();
+});
+
 Deno.test("a folder that can't be written refuses with the remedy", () => {
   const { file } = openFile("/proc/hyperswap/h.sqlite");
   assert.throws(() => file.history(ALL), /Cannot keep history in \/proc\/hyperswap\/h.sqlite: /);

@@ -98,6 +98,7 @@ Deno.test("every and deadline let a process end, sleep and after hold it", async
     args: ["run", "--no-config", "--no-check", `data:application/typescript,${encodeURIComponent(script)}`],
     signal: AbortSignal.timeout(20_000),
   });
-  const { stdout } = await child.output();
+  const { stdout, success } = await child.output();
+  assert.ok(success, "it was ended from outside");
   assert.equal(new TextDecoder().decode(stdout), "after\nslept\n");
 });
