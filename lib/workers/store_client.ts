@@ -1,7 +1,9 @@
+import type { HistoryQuery, TelemetryRow } from "../model/history.ts";
 import type { Clock, Log, Store } from "../model/ports.ts";
+import type { WallMs } from "../model/units.ts";
 import type { Retention } from "../record/retention.ts";
 import { SteadyStore } from "../record/steady_store.ts";
-import type { StoreLink } from "../record/store_link.ts";
+import type { EventWrite, StoreLink } from "../record/store_link.ts";
 import type { StoreCallName, StoreCalls, StoreOpening, StoreReply, StoreRequest } from "./store_protocol.ts";
 
 export interface StoreConnection {
@@ -19,7 +21,7 @@ export interface StoreConnection {
  * can't be used is an error in `status()`, never an exception. To be closed, since its Worker holds the process.
  */
 export function connectStore(connection: StoreConnection): Store {
-  return new SteadyStore({ link: workerLink(connection), clock: connection.clock, log: connection.log });
+  return new SteadyStore({ link: new WorkerLink(connection), clock: connection.clock, log: connection.log });
 }
 
 interface Waiting {
@@ -31,65 +33,88 @@ function startStoreWorker(): Worker {
   return new Worker(new URL("./store.ts", import.meta.url), { type: "module", name: "store" });
 }
 
-function workerLink({ path, retention, log, startWorker = startStoreWorker }: StoreConnection): StoreLink {
-  const waiting = new Map<number, Waiting>();
-  let worker: Worker | null = null;
-  let lastSeq = 0;
+/** StoreLink's calls as messages. The Worker is started by the first call, and again after it has died. */
+class WorkerLink implements StoreLink {
+  readonly path: string;
+  readonly #connection: StoreConnection;
+  readonly #waiting = new Map<number, Waiting>();
+  #worker: Worker | null = null;
+  #lastSeq = 0;
 
-  const onReply = (message: StoreReply) => {
-    if (message.kind === "note") return log.warn(message.message);
-    const call = waiting.get(message.seq);
-    waiting.delete(message.seq);
-    if (message.kind === "answer") call?.resolve(message.value);
-    else call?.reject(new Error(message.message));
-  };
-  const end = (reason: string) => {
-    worker?.terminate();
-    worker = null;
-    for (const call of waiting.values()) call.reject(new Error(reason));
-    waiting.clear();
-  };
-  const started = (): Worker => {
-    if (worker !== null) return worker;
-    worker = startWorker();
-    worker.addEventListener("message", ({ data }: MessageEvent<StoreReply>) => onReply(data));
+  constructor(connection: StoreConnection) {
+    this.path = connection.path;
+    this.#connection = connection;
+  }
+
+  writeEvents(writes: readonly EventWrite[]) {
+    return this.#call("writeEvents", writes);
+  }
+
+  async writeTelemetry(rows: readonly TelemetryRow[]): Promise<void> {
+    await this.#call("writeTelemetry", rows);
+  }
+
+  history(query: Omit<HistoryQuery, "durable">) {
+    return this.#call("history", query);
+  }
+
+  status() {
+    return this.#call("status", null);
+  }
+
+  prune(nowMs: WallMs) {
+    return this.#call("prune", nowMs);
+  }
+
+  async close(signal: AbortSignal): Promise<void> {
+    if (this.#worker === null) return;
+    const letGo = () => this.#end(`Cannot use ${this.path}: the store is closed`);
+    signal.addEventListener("abort", letGo, { once: true });
+    try {
+      if (!signal.aborted) await this.#call("close", null);
+    } finally {
+      signal.removeEventListener("abort", letGo);
+      letGo();
+    }
+  }
+
+  #call<Name extends StoreCallName>(name: Name, ask: StoreCalls[Name]["ask"]): Promise<StoreCalls[Name]["answer"]> {
+    return new Promise((resolve, reject) => {
+      const seq = ++this.#lastSeq;
+      // The Worker answers a call with that call's type; the map holds them all as one.
+      this.#waiting.set(seq, { resolve: (value) => resolve(value as StoreCalls[Name]["answer"]), reject });
+      // Name and ask are a pair by this function's signature, which the union can't express.
+      this.#started().postMessage({ seq, call: name, ask } as StoreRequest);
+    });
+  }
+
+  #started(): Worker {
+    if (this.#worker !== null) return this.#worker;
+    const { path, retention, startWorker = startStoreWorker } = this.#connection;
+    const worker = this.#worker = startWorker();
+    worker.addEventListener("message", ({ data }: MessageEvent<StoreReply>) => this.#reply(data));
     worker.addEventListener("error", (event) => {
       // Unhandled, it would end the whole process.
       event.preventDefault();
-      end(`Cannot keep history in ${path}: its Worker ended: ${event.message}`);
+      this.#end(`Cannot keep history in ${path}: its Worker ended: ${event.message}`);
     });
     const opening: StoreOpening = { path, retention };
     worker.postMessage(opening);
     return worker;
-  };
-  const call = <Name extends StoreCallName>(name: Name, ask: StoreCalls[Name]["ask"]) =>
-    new Promise<StoreCalls[Name]["answer"]>((resolve, reject) => {
-      const seq = ++lastSeq;
-      // The Worker answers a call with that call's type; the map holds them all as one.
-      waiting.set(seq, { resolve: (value) => resolve(value as StoreCalls[Name]["answer"]), reject });
-      // Name and ask are a pair by this function's signature, which the union can't express.
-      started().postMessage({ seq, call: name, ask } as StoreRequest);
-    });
+  }
 
-  return {
-    path,
-    writeEvents: (writes) => call("writeEvents", writes),
-    writeTelemetry: async (rows) => {
-      await call("writeTelemetry", rows);
-    },
-    history: (query) => call("history", query),
-    status: () => call("status", null),
-    prune: (nowMs) => call("prune", nowMs),
-    close: async (signal) => {
-      if (worker === null) return;
-      const letGo = () => end(`Cannot use ${path}: the store is closed`);
-      signal.addEventListener("abort", letGo, { once: true });
-      try {
-        if (!signal.aborted) await call("close", null);
-      } finally {
-        signal.removeEventListener("abort", letGo);
-        letGo();
-      }
-    },
-  };
+  #reply(message: StoreReply): void {
+    if (message.kind === "note") return this.#connection.log.warn(message.message);
+    const call = this.#waiting.get(message.seq);
+    this.#waiting.delete(message.seq);
+    if (message.kind === "answer") call?.resolve(message.value);
+    else call?.reject(new Error(message.message));
+  }
+
+  #end(reason: string): void {
+    this.#worker?.terminate();
+    this.#worker = null;
+    for (const call of this.#waiting.values()) call.reject(new Error(reason));
+    this.#waiting.clear();
+  }
 }
