@@ -257,7 +257,7 @@ function weigh(job: PurgeJob, reading: BarrierReading, context: JobContext): Pur
 
 /** The most that two readings in a row showed since it was asked: `/free` may be out any moment from then on. */
 function withBaseline(job: PurgeJob, bytes: Bytes): PurgeJob {
-  if (job.bytesNow === null || job.phase === "quiet") return { ...job, bytesNow: bytes };
+  if (job.bytesNow === null) return { ...job, bytesNow: bytes };
   return { ...job, bytesBefore: Math.max(job.bytesBefore ?? 0, Math.min(job.bytesNow, bytes)), bytesNow: bytes };
 }
 

@@ -69,8 +69,8 @@ export function unmeasuredReason(job: YieldJob, sample: Sample): string | null {
 }
 
 /**
- * A listed model that no target carries, though some process may. Where every runner of a server that can be seen
- * belongs to another row, such a row is a ghost instead: its runner crashed, and Ollama hasn't noticed.
+ * A listed model that no target carries, though some process may. Where every runner of a server that can be seen is a
+ * target or belongs to another row, such a row is a ghost instead: its runner crashed, and Ollama hasn't noticed.
  */
 function unseenModel(job: YieldJob, sample: Sample): string | null {
   const { ollama } = sample;
@@ -79,8 +79,10 @@ function unseenModel(job: YieldJob, sample: Sample): string | null {
   );
   if (missing === undefined) return null;
   const rows = matchRows(job.runners, job.rows, ollama);
-  const isStranger = job.runners.some((runner) => !runner.isOrphan && !rows.has(runner.pid));
-  const isHidden = ollama.server === null || !sample.sources.processes.ok || isUnknownHolder(job, sample);
+  const isStranger = job.runners.some((runner) =>
+    !runner.isOrphan && !rows.has(runner.pid) && !job.targets.some((target) => isSameProcess(target.runner, runner))
+  );
+  const isHidden = ollama.server === null || !job.isListTrusted || isUnknownHolder(job, sample);
   return isStranger || isHidden ? missing.model : null;
 }
 

@@ -46,6 +46,8 @@ export interface YieldJob {
   readonly ps: "pending" | "silent" | "listed";
   /** False until the children were listed once after the start. */
   readonly areRunnersListed: boolean;
+  /** False where /proc couldn't be read when they were: no child in the list then means nothing. */
+  readonly isListTrusted: boolean;
   /** False until the children were listed again after every unload was answered. */
   readonly isRelisted: boolean;
   readonly targets: readonly Target[];
@@ -110,6 +112,7 @@ function firstState(order: YieldOrder, { sample, atMs }: JobContext): YieldJob {
     rows: ollama.resident,
     ps: "pending",
     areRunnersListed: false,
+    isListTrusted: sample.sources.processes.ok,
     isRelisted: false,
     targets: view === null ? targets : noteBytes(targets, view, { isStart: true }),
     unloads: unloadsOf(ollama.resident, order.scope, ollama),
@@ -204,7 +207,7 @@ function sendUnloads(job: YieldJob, more: readonly ArbiterEffect[], { atMs, mayA
     unload.sentMs === null ? { ...unload, sentMs: atMs, attempts: unload.attempts + 1 } : unload
   );
   return {
-    job: { ...job, unloads, isRelisted: false, streak: 0, releasedMs: null },
+    job: { ...job, unloads, isRelisted: false },
     effects: [...effects, ...more],
     result: null,
   };

@@ -7,7 +7,7 @@ import type { JobContext } from "./job.ts";
 import { bytesOf, isReleased, type MemoryView, READINGS_IN_A_ROW } from "./release.ts";
 import { isSteady, settleResidual } from "./residual.ts";
 import { noEvidence, observe } from "./runner_evidence.ts";
-import { heldTargets, isAlive } from "./yield_evidence.ts";
+import { heldTargets, isAlive, unmeasuredReason } from "./yield_evidence.ts";
 import type { YieldJob } from "./yield_job.ts";
 import { findTargets, type ModelUnload, type Target, unloadsOf } from "./yield_targets.ts";
 
@@ -65,7 +65,7 @@ function hearReading(job: YieldJob, reading: BarrierReading, context: JobContext
   const { residual } = job;
   if (residual === null) return lateResidual(next, context);
   const holds = job.isRelisted && !targets.some((target) => isStillComing(job, target)) &&
-    isReleased(reading, { targets: pids, residual, slackBytes });
+    isReleased(reading, { targets: pids, residual, slackBytes }) && unmeasuredReason(next, context.sample) === null;
   const streak = holds ? job.streak + 1 : 0;
   return { ...next, streak, releasedMs: streak >= READINGS_IN_A_ROW ? reading.atMs : null };
 }
@@ -103,6 +103,7 @@ function hearRunners(job: YieldJob, runners: readonly Runner[], context: JobCont
     ...job,
     runners,
     areRunnersListed: true,
+    isListTrusted: context.sample.sources.processes.ok,
     lastGoneMs: hasLeft ? context.atMs : job.lastGoneMs,
     isRelisted: job.isRelisted || job.phase === "asked" && isAnswered(job),
   }, context);
@@ -120,11 +121,9 @@ function hearResident(job: YieldJob, rows: readonly ResidentModel[], context: Jo
   return withTargets({ ...job, rows, ps: "listed", unloads: [...unloads, ...fresh] }, context);
 }
 
-/** What was seen released doesn't count for a target that is found only now. */
 function withTargets(job: YieldJob, { sample }: JobContext): YieldJob {
   const { runners, rows: resident, scope } = job;
-  const targets = findTargets(job.targets, { runners, resident, names: sample.ollama, scope });
-  return targets.length === job.targets.length ? { ...job, targets } : { ...job, targets, streak: 0, releasedMs: null };
+  return { ...job, targets: findTargets(job.targets, { runners, resident, names: sample.ollama, scope }) };
 }
 
 function hearProbes(job: YieldJob, event: Extract<ArbiterEvent, { type: "runnersProbed" }>): YieldJob {

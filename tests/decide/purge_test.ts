@@ -116,6 +116,56 @@ Deno.test("what ComfyUI gave back before /free was sent is not called purged", (
   assert.equal(scene.value(id, "purge").freedBytes, gib(4) - gib(0.8));
 });
 
+Deno.test("nor is what it gave back in its quiet second", () => {
+  const scene = new Scene().holds(200, "comfy", gib(7));
+  scene.sample();
+  const id = purge(scene);
+  scene.run(980);
+  scene.holds(200, "comfy", gib(4)).run(100);
+  scene.freed(SENT(scene));
+  scene.run(3_000);
+  assert.equal(scene.isAnswered(id), false);
+});
+
+Deno.test("a process that comes to the card in the quiet second is counted", () => {
+  const scene = new Scene();
+  scene.sample();
+  scene.wait(600);
+  const id = purge(scene);
+  scene.holds(200, "comfy", gib(7)).wait(300).sample();
+  scene.run(200);
+  scene.freed(SENT(scene));
+  scene.holds(200, "comfy", gib(0.8)).run(300);
+  assert.equal(scene.value(id, "purge").outcome, "released");
+});
+
+Deno.test("an automatic purge asks for nothing more once the mode isn't auto", async (test) => {
+  const automatic = () => {
+    const scene = new Scene(policy({ purge: { ...policy().purge, idleMs: 1_000 } })).holds(200, "comfy", gib(7));
+    scene.sample();
+    scene.wait(1_500).sample();
+    assert.equal(scene.all("freeComfy").length, 1);
+    scene.run(100);
+    return scene;
+  };
+  await test.step("not after a slow answer", () => {
+    const scene = automatic();
+    scene.setMode("paused");
+    scene.freed({ kind: "slow", slowestMs: 270 });
+    scene.run(3_000);
+    assert.deepEqual([scene.all("freeComfy").length, scene.state.holder], [1, null]);
+  });
+  await test.step("not a second time after 5 s, though the first is watched to its end", () => {
+    const scene = automatic();
+    scene.freed(SENT(scene));
+    scene.setMode("observe");
+    scene.run(6_000);
+    assert.equal(scene.all("freeComfy").length, 1);
+    scene.holds(200, "comfy", gib(0.8)).run(300);
+    assert.equal(scene.recorded("purge")["outcome"], "released");
+  });
+});
+
 Deno.test("a driver that gives no reading while it falls: unconfirmed, not a timeout", () => {
   const scene = idleComfy();
   const id = purge(scene);

@@ -257,7 +257,10 @@ interface Values {
 export interface Answers {
   /** Null: Ollama takes the unload; else its words. */
   readonly unload?: string | null | ((model: string) => string | null);
+  /** Unloads get no answer for now. */
+  readonly isUnloadHeld?: boolean;
   readonly isPsSilent?: boolean;
+  readonly isProbeSilent?: boolean;
   readonly probe?: Readonly<Record<number, Partial<RunnerProbe>>>;
   readonly reading?: Parameters<typeof reading>[2];
 }
@@ -275,6 +278,7 @@ export class Scene {
   residualBytes = RESIDUAL_BYTES;
   readonly effects: ArbiterEffect[] = [];
   #answered = 0;
+  readonly #heldUnloads: EffectOf<"unload">[] = [];
   #nextSampleMs = START_MS + 1_000;
   #wakes: readonly EffectOf<"wakeAt">[] = [];
   #ids = 0;
@@ -394,7 +398,9 @@ export class Scene {
 
   /** Answers what was asked of the servers and of /proc and isn't answered yet, as things are now. */
   respond(how: Answers = {}): this {
-    const { unload = null, isPsSilent = false, probe = {} } = how;
+    const { unload = null, isUnloadHeld = false, isPsSilent = false, isProbeSilent = false, probe = {} } = how;
+    const held = isUnloadHeld ? [] : this.#heldUnloads.splice(0);
+    for (const effect of held) this.#replyUnload(effect, unload);
     for (let effect = this.effects[this.#answered]; effect !== undefined; effect = this.effects[this.#answered]) {
       this.#answered += 1;
       if (effect.kind === "listRunners") {
@@ -403,9 +409,9 @@ export class Scene {
         const resident = isPsSilent ? null : this.ollama.resident;
         this.send({ type: "residentListed", generation: effect.generation, resident });
       } else if (effect.kind === "unload") {
-        const error = typeof unload === "function" ? unload(effect.model) : unload;
-        this.send({ type: "unloadReplied", generation: effect.generation, model: effect.model, error });
-      } else if (effect.kind === "probeRunners") {
+        if (isUnloadHeld) this.#heldUnloads.push(effect);
+        else this.#replyUnload(effect, unload);
+      } else if (effect.kind === "probeRunners" && !isProbeSilent) {
         const { generation } = effect;
         const probes = effect.runners.map(({ pid, startTime }) => ({
           pid,
@@ -418,6 +424,11 @@ export class Scene {
       }
     }
     return this;
+  }
+
+  #replyUnload({ generation, model }: EffectOf<"unload">, unload: Answers["unload"]): void {
+    const error = typeof unload === "function" ? unload(model) : unload ?? null;
+    this.send({ type: "unloadReplied", generation, model, error });
   }
 
   /** Lets time pass: readings while the barrier is open, answers, wake-ups that are due, a sample each second. */

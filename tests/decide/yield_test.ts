@@ -216,6 +216,9 @@ Deno.test("a busy runner is not a fault, however long it takes", () => {
 
 Deno.test("a busy card with an idle runner is a fault: ComfyUI's load never makes a stuck runner look busy", () => {
   const scene = new Scene().load("alpha:latest", 101, gib(8)).holds(200, "comfy", gib(4));
+  const gpu = scene.sampleNow().gpu;
+  assert.ok(gpu.available);
+  scene.gpu = { ...gpu, reading: { ...gpu.reading, smPctByPid: { 200: 100 }, gpuUtilPct: 100 } };
   const id = yieldAll(scene);
   scene.run(5_990, { reading: { smPctByPid: { 200: 100 } } });
   assert.equal(scene.isAnswered(id), false);
@@ -469,6 +472,23 @@ Deno.test("a listed model whose process can't be told is unconfirmed, never rele
   });
 });
 
+Deno.test("a holder found only when /proc can be read again isn't covered by what was seen before", () => {
+  const scene = new Scene();
+  scene.ollama = ollama({ resident: [row("alpha:latest")] });
+  scene.isProcOk = false;
+  scene.holds(101, "unmanaged", gib(9));
+  const id = yieldAll(scene);
+  // Beside an unknown target the predicate holds all the time: others hold their 9 GiB, the residual is as it was.
+  scene.run(200);
+  scene.isProcOk = true;
+  scene.ollama = { ...scene.ollama, runners: [runner(101, "alpha:latest")] };
+  scene.sample();
+  scene.run(700);
+  assert.equal(scene.isAnswered(id), false);
+  scene.end(101).run(30);
+  assert.equal(scene.value(id, "yield").outcome, "released");
+});
+
 Deno.test("two models, blobs unknown, everything asked: both runners are targets, and neither is called loading", () => {
   const scene = new Scene();
   scene.ollama = ollama({
@@ -480,6 +500,75 @@ Deno.test("two models, blobs unknown, everything asked: both runners are targets
   const id = yieldAll(scene);
   scene.run(700);
   assert.equal(scene.isAnswered(id), false, "nothing says that they work");
+  scene.held = [];
+  scene.ollama = { ...scene.ollama, resident: [], runners: [] };
+  scene.run(30);
+  const result = scene.value(id, "yield");
+  assert.deepEqual([result.outcome, result.freedBytes], ["released", gib(9)]);
+});
+
+Deno.test("a listed model of a server that can't be seen (a container), no runner in sight: unconfirmed", () => {
+  const scene = new Scene();
+  scene.ollama = ollama({ server: null, resident: [row("alpha:latest")] });
+  const id = yieldAll(scene);
+  scene.run(200);
+  assert.equal(scene.isAnswered(id), false);
+  scene.ollama = { ...scene.ollama, resident: [] };
+  scene.run(300);
+  assert.equal(scene.value(id, "yield").outcome, "unconfirmed");
+});
+
+Deno.test("nothing is released before the children were listed again after the replies", () => {
+  const scene = new Scene().load("alpha:latest", 101, gib(4));
+  const id = yieldAll(scene);
+  scene.run(30, { isUnloadHeld: true });
+  // The model goes by its own timer; another one has come since the lists.
+  scene.end(101).load("beta:latest", 102, gib(5)).run(40, { isUnloadHeld: true });
+  assert.equal(scene.isAnswered(id), false);
+  scene.run(20);
+  assert.deepEqual(scene.all("unload").map((effect) => effect.model), ["alpha:latest", "beta:latest"]);
+  scene.end(102).run(30);
+  assert.deepEqual(scene.value(id, "yield").pids, [101, 102]);
+});
+
+Deno.test("a model that is listed only after the children were isn't taken for a ghost", () => {
+  const scene = new Scene().load("alpha:latest", 101, gib(4));
+  const id = yieldAll(scene);
+  scene.run(20, { isUnloadHeld: true });
+  const { generation } = scene.last("unload");
+  scene.send({ type: "unloadReplied", generation, model: "alpha:latest", error: null });
+  scene.send({ type: "runnersListed", generation, runners: scene.ollama.runners });
+  // Its child starts after that list and is in /api/ps by the time that answers.
+  scene.load("beta:latest", 102, gib(5));
+  scene.send({ type: "residentListed", generation, resident: scene.ollama.resident });
+  scene.end(101).wait(1).read();
+  scene.wait(1).read();
+  scene.wait(1).read();
+  assert.equal(scene.isAnswered(id), false);
+  scene.run(20);
+  scene.end(102).run(30);
+  assert.deepEqual(scene.value(id, "yield").pids, [101, 102]);
+});
+
+Deno.test("the driver is blocked as the yield starts: the unloads go out all the same, and its first word still counts", () => {
+  const scene = new Scene().load("alpha:latest", 101, gib(4));
+  const gpu = scene.sampleNow().gpu;
+  assert.ok(gpu.available);
+  scene.gpu = { ...gpu, reading: { ...gpu.reading, memory: null, processes: null } };
+  const id = yieldAll(scene);
+  scene.gpu = null;
+  scene.respond().wait(31).send({ type: "woke", generation: scene.last("wakeAt").generation });
+  assert.equal(scene.all("unload").length, 1, "NVML blocks for 104 ms beside a starting process");
+  scene.wait(80).respond().run(30);
+  scene.end(101).run(30);
+  assert.equal(scene.value(id, "yield").outcome, "released");
+});
+
+Deno.test("an idle runner that nobody could look at is a timeout, not a fault", () => {
+  const scene = new Scene().load("alpha:latest", 101);
+  const id = yieldAll(scene);
+  scene.run(10_100, { isProbeSilent: true });
+  assert.equal(scene.value(id, "yield").outcome, "timeout");
 });
 
 Deno.test("an orphan can't be unloaded by asking: a fault that names it and its bytes", () => {
