@@ -112,14 +112,21 @@ export async function findInvoker(address: CliAddress): Promise<Invoker> {
   );
   const base = openBase([...flags, "--log-level=error"]);
   const { config, surroundings } = base.loaded;
-  const isNamed = address.host !== null || address.port !== null;
+  const isPortNamed = address.host !== null || address.port !== null;
+  const isSocketNamed = address.socket !== null;
   const { host, port } = config.server;
   const search = await findService({
-    socketPath: isNamed && address.socket === null ? null : base.places.socketPath,
-    url: address.socket !== null && !isNamed ? null : `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${port}`,
+    socketPaths: isPortNamed && !isSocketNamed ? [] : base.places.clientSockets,
+    url: isSocketNamed && !isPortNamed ? null : `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${port}`,
     token: address.token ?? surroundings.token,
   }, base.clock);
   if (search.invoker !== null) return search.invoker;
+  // Who names a service wants that one's word, not what this machine looks like from here.
+  if (isPortNamed || isSocketNamed) {
+    throw new Failure("unavailable", `No HyperSwap service answers there: ${search.tried.join("; ")}`, {
+      hint: "Start it with hyperswap serve, or leave --host, --port and --socket out to look for one",
+    });
+  }
   let house: Promise<Reader> | null = null;
   const inner = localInvoker({
     services: async () => (await (house ??= openReader(base))).services,

@@ -19,8 +19,8 @@ import { readEvents } from "./event_reader.ts";
 import type { FollowOptions, Invoker } from "./invoker.ts";
 
 export interface ServiceAddress {
-  /** The service's unix socket, tried first; null where it isn't wanted. */
-  readonly socketPath: string | null;
+  /** Unix sockets that may be the service's, tried first and in this order. */
+  readonly socketPaths: readonly string[];
   /** Such as `http://127.0.0.1:9090`, tried next; null where it isn't wanted. */
   readonly url: string | null;
   readonly token: string | null;
@@ -42,9 +42,9 @@ export interface Search {
 
 /** Looks for a running service: the socket, then the port. Something else on the port is not taken for it. */
 export async function findService(address: ServiceAddress, clock: Pick<Clock, "deadline">): Promise<Search> {
-  const { socketPath, url, token } = address;
+  const { socketPaths, url, token } = address;
   const candidates = [
-    ...(socketPath === null ? [] : [() => unixInvoker(socketPath, token)]),
+    ...socketPaths.map((path) => () => unixInvoker(path, token)),
     ...(url === null ? [] : [() => new HttpInvoker({ where: url, base: url, client: null, token })]),
   ];
   const tried: string[] = [];

@@ -137,7 +137,7 @@ async function askRemoteCli(box: DriftBox, operation: Operation, input: Input): 
     return response;
   });
   const invoker = async () => {
-    const { invoker, tried } = await findService({ socketPath: path, url: null, token: null }, systemClock());
+    const { invoker, tried } = await findService({ socketPaths: [path], url: null, token: null }, systemClock());
     assert.ok(invoker !== null, tried.join("; "));
     return invoker;
   };

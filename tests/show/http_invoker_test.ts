@@ -17,7 +17,7 @@ async function find(
   address: { socket?: boolean; url?: string; token?: string } = {},
 ): Promise<Invoker> {
   const { invoker, tried } = await findService({
-    socketPath: address.socket === false ? null : served.socketPath,
+    socketPaths: address.socket === false ? [] : [served.socketPath],
     url: address.url ?? served.url,
     token: address.token ?? null,
   }, systemClock());
@@ -37,7 +37,7 @@ Deno.test("the socket is tried first, then the port", async () => {
     invoker.close();
   }
   const search = await findService(
-    { socketPath: "/nonexistent/door.sock", url: served.url, token: null },
+    { socketPaths: ["/nonexistent/door.sock"], url: served.url, token: null },
     systemClock(),
   );
   assert.equal(search.invoker?.where, served.url);
@@ -51,12 +51,12 @@ Deno.test("nobody there, or somebody else: no service, and what was tried", asyn
     () => new Response("<html>Prometheus</html>"),
   );
   const url = `http://127.0.0.1:${other.addr.port}`;
-  const taken = await findService({ socketPath: "/nonexistent/door.sock", url, token: null }, systemClock());
+  const taken = await findService({ socketPaths: ["/nonexistent/door.sock"], url, token: null }, systemClock());
   assert.equal(taken.invoker, null);
   assert.equal(taken.tried.length, 2);
   assert.match(taken.tried[1] ?? "", /Cannot take|Cannot reach/);
   await other.shutdown();
-  const { invoker, tried } = await findService({ socketPath: null, url, token: null }, systemClock());
+  const { invoker, tried } = await findService({ socketPaths: [], url, token: null }, systemClock());
   assert.deepEqual([invoker, tried.length], [null, 1]);
 });
 
