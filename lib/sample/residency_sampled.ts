@@ -53,9 +53,15 @@ export function lookAtPages({ pages, clock }: LookTools, fd: number, options: Lo
     if (options.stopsAtAbsent && absent.length > 0) break;
   }
   const samples = hits + absent.length;
-  const readBytes = pages.usage("thread").readBytes - before;
+  const { method } = options;
+  // Where blocks aren't counted (FUSE), what was absent was read at least.
+  const accountedBytes = pages.usage("thread").readBytes - before;
+  const readBytes = method === "majflt" ? Math.max(accountedBytes, absent.length * pageSizeBytes) : accountedBytes;
   eye[Symbol.dispose]();
-  for (const page of absent) pages.advise(fd, "dontNeed", { offset: page * pageSizeBytes, length: pageSizeBytes });
+  // Twice: what was still in flight the first time has come in by the second.
+  for (const page of [...absent, ...absent]) {
+    pages.advise(fd, "dontNeed", { offset: page * pageSizeBytes, length: pageSizeBytes });
+  }
   return {
     method: eye.method(),
     hits,

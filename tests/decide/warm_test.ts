@@ -1,0 +1,192 @@
+/** When a file is skipped, how it is read, how fast, and when to stop: pinned to what was measured. */
+import assert from "node:assert/strict";
+import { nextChunk, warmWay } from "../../lib/decide/warm_method.ts";
+import { initialPace, isDisturbing, type PaceState, reducePace, type Silence } from "../../lib/decide/warm_pace.ts";
+import { objectionToWarm, type Room, stopOfWarm } from "../../lib/decide/warm_room.ts";
+import { isConfidentlyResident } from "../../lib/decide/warm_skip.ts";
+import type { MeasuredResidency } from "../../lib/model/page_cache.ts";
+import { GIB, KIB, MIB } from "../../lib/model/units.ts";
+
+function residency(given: Partial<MeasuredResidency>): MeasuredResidency {
+  return {
+    kind: "measured",
+    method: "nowait",
+    sizeBytes: GIB,
+    residentBytes: GIB,
+    share: 1,
+    low: 0.9,
+    high: 1,
+    isExact: false,
+    samples: 64,
+    disturbance: { readBytes: 0, droppedBytes: 0 },
+    recentlyEvictedBytes: null,
+    atMs: 0,
+    ...given,
+  };
+}
+
+Deno.test("twelve resident windows skip nothing: they once called a mostly cold file of 12.87 GB warm", () => {
+  assert.equal(isConfidentlyResident(residency({ samples: 12 })), false);
+  assert.equal(isConfidentlyResident(residency({ samples: 31 })), false);
+  assert.equal(isConfidentlyResident(residency({ samples: 32 })), true);
+});
+
+Deno.test("one absent sample is enough to read a file again, however many were resident", () => {
+  assert.equal(isConfidentlyResident(residency({ samples: 1_024, share: 1_023 / 1_024 })), false);
+});
+
+Deno.test("an exact count skips from 99.5 % on, whatever its samples", () => {
+  const exact = { method: "cachestat", isExact: true, samples: null } as const;
+  assert.equal(isConfidentlyResident(residency({ ...exact, share: 0.9949 })), false);
+  assert.equal(isConfidentlyResident(residency({ ...exact, share: 0.995 })), true);
+  assert.equal(isConfidentlyResident(residency({ isExact: true, samples: 20, share: 1 })), true, "a file of 20 pages");
+});
+
+Deno.test("what couldn't be measured is never skipped", () => {
+  const unknown = { kind: "unmeasurable", sizeBytes: 1, cause: "sparse", reason: "It has holes", atMs: 0 } as const;
+  assert.equal(isConfidentlyResident(unknown), false);
+});
+
+Deno.test("the kernel is told ahead only where its own read-ahead is small", () => {
+  const way = (readAheadBytes: number | null, maxRequestBytes: number | null) => {
+    const { method, pieceBytes } = warmWay({ readAheadBytes, maxRequestBytes });
+    return [method, pieceBytes];
+  };
+  assert.deepEqual(way(8 * MIB, 4 * MIB), ["sendfile", null]);
+  assert.deepEqual(way(MIB, 128 * KIB), ["sendfile", null]);
+  assert.deepEqual(way(128 * KIB, 1_280 * KIB), ["sendfile_ahead", MIB]);
+  // One call reads no more than the larger of both, and says nothing of the rest.
+  assert.deepEqual(way(128 * KIB, 512 * KIB), ["sendfile_ahead", 512 * KIB]);
+  assert.deepEqual(way(null, null), ["sendfile_ahead", 128 * KIB]);
+});
+
+Deno.test("a chunk is what the disk does in 25 ms, between 256 KiB and 8 MiB, in steps of 64 KiB", () => {
+  assert.equal(nextChunk({ bytes: MIB, ms: 25 }, null), MIB);
+  assert.equal(nextChunk({ bytes: MIB, ms: 10 }, null) % (64 * KIB), 0);
+  assert.equal(nextChunk({ bytes: MIB, ms: 0 }, null), 8 * MIB, "a resident chunk takes no time");
+  assert.equal(nextChunk({ bytes: MIB, ms: 4_000 }, null), 256 * KIB);
+  assert.equal(
+    nextChunk({ bytes: 8 * MIB, ms: 2 }, 50e6),
+    Math.floor(2e6 / 65_536) * 65_536,
+    "no gulps at a fixed pace",
+  );
+});
+
+function heard(atMs: number, given: Partial<Silence> = {}): Silence {
+  return { atMs, spanMs: 4, reads: 0, readBytes: 0, writtenBytes: 0, ...given };
+}
+
+/** A reader at 13,000 IOPS of 4 KiB, as it is heard in so many milliseconds. */
+function reader(atMs: number, spanMs = 4): Silence {
+  return heard(atMs, { spanMs, reads: spanMs * 13, readBytes: spanMs * 13 * 4_096 });
+}
+
+function after(state: PaceState, silences: readonly Silence[], fullBytesPerS: number | null = 4.5e9): PaceState {
+  return silences.reduce((now, silence) => reducePace(now, { silence, costMs: 4, fullBytesPerS }), state);
+}
+
+Deno.test("a warm listens before it reads, then runs at full speed and listens 2 % of the time", () => {
+  const start = initialPace("auto", 1_000);
+  assert.deepEqual([start.pace, start.bytesPerS, start.listenAtMs], ["full", null, 1_000]);
+  const quiet = after(start, [heard(1_004)]);
+  assert.deepEqual([quiet.pace, quiet.listenAtMs], ["full", 1_254]);
+  const costly = reducePace(start, { silence: heard(1_050), costMs: 20, fullBytesPerS: null });
+  assert.equal(costly.listenAtMs, 2_050);
+  const slow = reducePace(start, { silence: heard(1_050), costMs: 500, fullBytesPerS: null });
+  assert.equal(slow.listenAtMs, 3_050, "at least every 2 s, or nobody is noticed");
+});
+
+Deno.test("somebody on the disk makes it polite at once: 300 MB/s, at which a reader kept 88 %", () => {
+  const polite = after(initialPace("auto", 0), [heard(4), reader(260)]);
+  assert.deepEqual([polite.pace, polite.bytesPerS, polite.listenAtMs], ["polite", 300e6, null]);
+});
+
+Deno.test("a slow disk is left most of its speed", () => {
+  const polite = (fullBytesPerS: number | null) => after(initialPace("auto", 0), [reader(4)], fullBytesPerS).bytesPerS;
+  assert.equal(polite(500e6), 75e6);
+  assert.equal(polite(20e6), 10e6);
+  assert.equal(polite(null), 300e6);
+});
+
+Deno.test("it is back at full speed after a second of silence, within the 2 s that were promised", () => {
+  let state = after(initialPace("auto", 0), [reader(4)]);
+  for (let atMs = 32; atMs <= 5_000; atMs += 28) state = after(state, [reader(atMs, 18)]);
+  assert.equal(state.pace, "polite", "as long as it lasts");
+  let backAtMs: number | null = null;
+  for (let atMs = 5_028; backAtMs === null && atMs < 8_000; atMs += 28) {
+    state = after(state, [heard(atMs, { spanMs: 18 })]);
+    if (state.pace === "full") backAtMs = atMs;
+  }
+  assert.ok(backAtMs !== null && backAtMs - 5_000 > 900 && backAtMs - 5_000 <= 1_300, String(backAtMs));
+  assert.deepEqual([state.bytesPerS, state.heard.length], [null, 0]);
+});
+
+Deno.test("a burst in the silence starts the second anew", () => {
+  let state = after(initialPace("auto", 0), [reader(4)]);
+  for (let atMs = 32; atMs <= 1_500; atMs += 28) {
+    state = after(state, [atMs > 780 && atMs < 840 ? reader(atMs, 18) : heard(atMs, { spanMs: 18 })]);
+  }
+  assert.equal(state.pace, "polite");
+});
+
+Deno.test("a journal's commit is nobody; a download that writes, and a stream, are somebody", () => {
+  assert.equal(isDisturbing(heard(0, { reads: 1, readBytes: MIB })), false, "our own last read-ahead");
+  assert.equal(isDisturbing(heard(0, { spanMs: 50, writtenBytes: 64 * KIB })), false);
+  assert.equal(isDisturbing(heard(0, { spanMs: 50, writtenBytes: 5 * MIB })), true);
+  assert.equal(isDisturbing(heard(0, { spanMs: 50, reads: 8, readBytes: MIB })), true);
+  assert.equal(isDisturbing(heard(0, { spanMs: 1_000, reads: 15, readBytes: 15 * 4_096 })), false);
+  assert.equal(isDisturbing(heard(0, { spanMs: 0, reads: 15 })), false);
+});
+
+Deno.test("a fixed pace stays fixed and doesn't listen", () => {
+  const fixed = initialPace(50e6, 0);
+  assert.deepEqual([fixed.pace, fixed.bytesPerS, fixed.listenAtMs], ["fixed", 50e6, null]);
+  assert.equal(after(fixed, [reader(4)]), fixed);
+});
+
+const ROOM: Room = { availableBytes: 20 * GIB, cgroup: null };
+const CGROUP = { limitBytes: 3 * GIB, usedBytes: 2.5 * GIB, cacheBytes: 2 * GIB };
+
+Deno.test("a warm must fit into what is available, with the reserve left", () => {
+  assert.equal(objectionToWarm(ROOM, { neededBytes: 16 * GIB, reserveBytes: 4 * GIB }), null);
+  const objection = objectionToWarm(ROOM, { neededBytes: 16 * GIB + 1, reserveBytes: 4 * GIB });
+  assert.deepEqual([objection?.roomBytes, objection?.neededBytes], [16 * GIB, 16 * GIB + 1]);
+  assert.match(objection?.reason ?? "", /needs 16 GiB and 20 GiB are available, of which 4 GiB stay free/);
+  assert.equal(objectionToWarm(ROOM, { neededBytes: 0, reserveBytes: 30 * GIB }), null, "nothing always fits");
+});
+
+Deno.test("a cgroup's limit counts without the page cache that it can give up", () => {
+  const room = { ...ROOM, cgroup: CGROUP };
+  assert.equal(objectionToWarm(room, { neededBytes: 2.5 * GIB, reserveBytes: 0 }), null);
+  const objection = objectionToWarm(room, { neededBytes: 2.5 * GIB + 1, reserveBytes: 0 });
+  assert.match(objection?.reason ?? "", /the service's cgroup has room for 2.5 GiB of its 3 GiB/);
+});
+
+Deno.test("a warm stops when 2 % of what it read is pushed out again", () => {
+  const at = (evictedBytes: number, doneBytes = 4 * GIB, room = ROOM) =>
+    stopOfWarm({ doneBytes, fate: { kind: "counted", evictedBytes }, room, reserveBytes: GIB })?.end ?? null;
+  assert.equal(at(0.02 * 4 * GIB), null);
+  assert.equal(at(0.021 * 4 * GIB), "evicting");
+  assert.equal(at(7 * MIB, 100 * MIB), null, "single pages come and go");
+  // In a group of 3 GiB, 1,010 MiB of 4 GiB were pushed out while MemAvailable stayed as it was.
+  const full = { ...ROOM, cgroup: { ...CGROUP, usedBytes: 2.99 * GIB } };
+  assert.equal(at(1_010 * MIB, 4 * GIB, full), "cgroup_limit");
+  assert.equal(at(0, 4 * GIB, full), null, "a full group alone gives up other cache first");
+});
+
+Deno.test("where the kernel doesn't count for us, pages that were read are looked at", () => {
+  const at = (absent: number) =>
+    stopOfWarm({ doneBytes: GIB, fate: { kind: "sampled", absent }, room: ROOM, reserveBytes: 0 })?.end ?? null;
+  assert.deepEqual([at(0), at(3), at(4)], [null, null, "evicting"]);
+});
+
+Deno.test("memory that others take meanwhile ends it", () => {
+  const stop = stopOfWarm({
+    doneBytes: GIB,
+    fate: { kind: "counted", evictedBytes: 0 },
+    room: { availableBytes: GIB, cgroup: null },
+    reserveBytes: 2 * GIB,
+  });
+  assert.equal(stop?.end, "memory_floor");
+  assert.equal(stop?.reason, "Available memory fell to 1 GiB, below the 2 GiB that stay free");
+});
