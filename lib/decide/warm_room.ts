@@ -1,5 +1,5 @@
 /** Whether memory has room for a warm, and when a warm under way must stop for want of it. Pure. */
-import { type Bytes, MIB, round, toGib } from "../model/units.ts";
+import { type Bytes, GIB, MIB, round, toGib } from "../model/units.ts";
 
 /** What stands against a warm, as a sentence and in figures. */
 export interface NoRoom {
@@ -28,8 +28,8 @@ export function objectionToWarm(room: Room, { neededBytes, reserveBytes }: Need)
   const machineBytes = Math.max(0, room.availableBytes - reserveBytes);
   if (neededBytes > machineBytes) {
     return {
-      reason: `it needs ${gib(neededBytes)} and ${gib(room.availableBytes)} are available, of which ` +
-        `${gib(reserveBytes)} stay free`,
+      reason: `it needs ${sized(neededBytes)} and ${sized(room.availableBytes)} are available, of which ` +
+        `${sized(reserveBytes)} stay free`,
       hint: "Free memory, name a smaller file, or lower warm.reserve_gb",
       neededBytes,
       roomBytes: machineBytes,
@@ -40,8 +40,8 @@ export function objectionToWarm(room: Room, { neededBytes, reserveBytes }: Need)
   const cgroupBytes = Math.max(0, limitBytes - usedBytes + cacheBytes);
   if (neededBytes <= cgroupBytes) return null;
   return {
-    reason: `it needs ${gib(neededBytes)} and the service's cgroup has room for ${gib(cgroupBytes)} of its ` +
-      `${gib(limitBytes)}`,
+    reason: `it needs ${sized(neededBytes)} and the service's cgroup has room for ${sized(cgroupBytes)} of its ` +
+      `${sized(limitBytes)}`,
     hint: "Raise MemoryMax and MemoryHigh of the unit: page cache counts for whoever read it first",
     neededBytes,
     roomBytes: cgroupBytes,
@@ -79,16 +79,16 @@ export function stopOfWarm({ doneBytes, fate, room, reserveBytes }: UnderWay): S
   if (room.availableBytes < reserveBytes) {
     return {
       end: "memory_floor",
-      reason: `Available memory fell to ${gib(room.availableBytes)}, below the ${gib(reserveBytes)} that stay free`,
+      reason: `Available memory fell to ${sized(room.availableBytes)}, below the ${sized(reserveBytes)} that stay free`,
     };
   }
   if (!isEvicted(fate, doneBytes)) return null;
   const lost = fate.kind === "counted"
-    ? `${gib(fate.evictedBytes)} of the ${gib(doneBytes)} read were pushed out again`
+    ? `${sized(fate.evictedBytes)} of the ${sized(doneBytes)} read were pushed out again`
     : `${fate.absent} of 64 pages read were pushed out again`;
   const { cgroup } = room;
   if (cgroup !== null && cgroup.usedBytes >= cgroup.limitBytes * FULL_SHARE) {
-    return { end: "cgroup_limit", reason: `The service's cgroup is full at ${gib(cgroup.limitBytes)}: ${lost}` };
+    return { end: "cgroup_limit", reason: `The service's cgroup is full at ${sized(cgroup.limitBytes)}: ${lost}` };
   }
   return { end: "evicting", reason: `Memory is full: ${lost}` };
 }
@@ -98,6 +98,6 @@ function isEvicted(fate: Fate, doneBytes: Bytes): boolean {
   return fate.evictedBytes > Math.max(NEGLIGIBLE_EVICTED, doneBytes * EVICTED_SHARE);
 }
 
-function gib(bytes: Bytes): string {
-  return `${round(toGib(bytes), 1)} GiB`;
+function sized(bytes: Bytes): string {
+  return bytes > 0 && bytes < GIB ? `${round(bytes / MIB, 0)} MiB` : `${round(toGib(bytes), 1)} GiB`;
 }

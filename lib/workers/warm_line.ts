@@ -1,4 +1,5 @@
 /** Warms in turn: one runs, the rest wait where they can be seen. */
+import { Failure } from "../model/failure.ts";
 import type { CacheCall, Residency, UnmeasurableResidency, WarmProgress } from "../model/page_cache.ts";
 import type { Clock } from "../model/ports.ts";
 import type { MeasureClient } from "./measure_client.ts";
@@ -35,6 +36,7 @@ export class WarmLine {
   #tickets: readonly WarmTicket[] = [];
   /** Resolves when the Worker is free for the next. */
   #free: Promise<void> = Promise.resolve();
+  #isClosed = false;
 
   constructor(parts: { clock: Clock; measure: MeasureClient; roots: Pick<WarmOrder, "procRoot" | "sysRoot"> }) {
     this.#clock = parts.clock;
@@ -65,7 +67,7 @@ export class WarmLine {
       return await this.#run(request, next.resolve);
     } catch (error) {
       // Whoever waits behind one that never began waits for what that one waited for.
-      if (ticket.state === "queued") turn.then(next.resolve);
+      if (!ticket.hasBegun) turn.then(next.resolve);
       throw error;
     } finally {
       this.#tickets = this.#tickets.filter((one) => one !== ticket);
@@ -73,6 +75,7 @@ export class WarmLine {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const ticket of this.#tickets) ticket.cancel();
     this.#worker.close();
   }
@@ -80,6 +83,7 @@ export class WarmLine {
   async #run({ ticket, call, order, report, check }: WarmRequest, onFree: () => void): Promise<WarmEnded> {
     const { roots, signal } = call;
     const before = await this.#look(ticket.path, { ...call, purpose: "probe" });
+    if (this.#isClosed) throw new Failure("cancelled", `Cannot warm ${ticket.path}: the page cache was closed`);
     check?.(before);
     // Locked pages are taken out of what is available, cached before or not.
     const residentBytes = before.kind === "measured" && !order.isLocking ? before.residentBytes : 0;

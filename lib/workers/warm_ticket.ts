@@ -20,6 +20,11 @@ export class WarmTicket {
     this.#marks = [{ atMs, doneBytes: 0 }];
   }
 
+  /** The Worker has it. */
+  get hasBegun(): boolean {
+    return this.#shared !== null;
+  }
+
   /** Notes where it stands; to be called regularly. */
   tick(atMs: MonotonicMs): void {
     this.#marks.push({ atMs, doneBytes: this.doneBytes });
