@@ -164,5 +164,6 @@ async function tellStory(page: Page): Promise<void> {
     await page.locator(".note-title", { hasText: "Switching" }).waitFor({ state: "detached", timeout: TURN_MS });
   }
   await page.locator(".timeline .row", { hasText: "Swap" }).first().waitFor();
-  await page.waitForTimeout(2_500);
+  await page.getByRole("button", { name: "Dismiss this message" }).click();
+  await page.waitForTimeout(1_500);
 }

@@ -59,8 +59,9 @@ function Activity({ comfy }: { readonly comfy: Stats["comfyui"] }) {
 }
 
 function Work({ comfy }: { readonly comfy: Stats["comfyui"] }) {
-  const { progress } = comfy;
-  const donePct = progress !== null && progress.max > 0 ? (progress.value / progress.max) * 100 : null;
+  // A node without steps reports 0 of 1: it works, but how far it is isn't known.
+  const progress = comfy.progress !== null && comfy.progress.max > 1 ? comfy.progress : null;
+  const donePct = progress === null ? null : (progress.value / progress.max) * 100;
   return (
     <>
       <dl class="facts">
@@ -94,7 +95,7 @@ function Work({ comfy }: { readonly comfy: Stats["comfyui"] }) {
             <span class="meter-fill seg-comfy" style={{ width: `${(donePct ?? 100).toFixed(1)}%` }} />
           </div>
           <span class="faint progress-text">
-            {progress === null ? "step unknown" : `step ${progress.value} of ${progress.max}`}
+            {progress === null ? "no steps to count" : `step ${progress.value} of ${progress.max}`}
           </span>
         </div>
       )}
