@@ -20,6 +20,8 @@ export interface LoadFacts {
   readonly loadMs: number | null;
   /** Page-cache residency measured just before; null when it wasn't. */
   readonly residencyPct: number | null;
+  /** Every page was counted, not a sample of them. */
+  readonly isResidencyExact?: boolean;
   /** False when the time includes an eviction or queueing. */
   readonly isPlain: boolean;
 }
@@ -46,7 +48,20 @@ export function classifyLoad(load: LoadFacts): Classification {
   if (!load.isPlain) {
     return { class: "unclassified", basis: "the load time includes an eviction or a wait", bytesPerSecond };
   }
-  return { class: byBandwidth(bytesPerSecond), basis: "bandwidth: model bytes ÷ load time", bytesPerSecond };
+  const found = byBandwidth(bytesPerSecond);
+  const basis = "bandwidth: model bytes ÷ load time";
+  const seen = residencyPct === null ? found : byResidency(residencyPct);
+  if (seen === found) return { class: found, basis, bytesPerSecond };
+  // Both are shown; pages that were counted are the better witness, since a load's time has more than reading in it.
+  const isOver = load.isResidencyExact === true;
+  const against = isOver
+    ? `${basis} says ${WORDS[found]}`
+    : `yet ${residencyPct} % of it seemed to be in memory before`;
+  return {
+    class: isOver ? seen : found,
+    basis: isOver ? `residency before: ${residencyPct} %; ${against}` : `${basis}; ${against}`,
+    bytesPerSecond,
+  };
 }
 
 function byResidency(pct: number): LoadClass {

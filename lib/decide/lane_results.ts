@@ -27,8 +27,8 @@ export function keepResults(state: ArbiterState, moved: Moved, { isAsked, atMs }
   let next = state;
   if (yielded !== null) {
     const key = recordKey(job.generation, "yield");
-    // An automatic yield that found nobody there is no event.
-    if (yielded.outcome !== "nothing_loaded" || isAsked) {
+    // That nobody was there is an event only for who asked for a yield.
+    if (yielded.outcome !== "nothing_loaded" || isAsked && job.kind === "yield") {
       effects.push({ kind: "record", key, item: yieldRecord(yielded), reason: yielded.message });
     }
     next = afterYield(next, yielded, { key, job, atMs });

@@ -30,7 +30,6 @@ export interface PurgeJob {
   readonly blindness: string | null;
   readonly sends: number;
   readonly firstSentMs: MonotonicMs | null;
-  readonly lastSentMs: MonotonicMs | null;
   readonly requestMs: number | null;
   readonly bytesNow: Bytes | null;
   /** The level its bytes have stayed at, and since when. */
@@ -78,7 +77,6 @@ export function startPurge(order: PurgeOrder, context: JobContext): PurgeStep {
     blindness: null,
     sends: 0,
     firstSentMs: null,
-    lastSentMs: null,
     requestMs: null,
     bytesNow: null,
     level: null,
@@ -189,7 +187,6 @@ function onSent(job: PurgeJob, reply: Extract<FreeReply, { kind: "sent" }>, cont
     ...job,
     sends: job.sends + 1,
     firstSentMs: job.firstSentMs ?? reply.sentAtMs,
-    lastSentMs: reply.sentAtMs,
     requestMs: reply.sentAtMs + reply.requestMs - job.startedMs,
   };
   if (context.isComfyBusy) return giveWay(sent, context);
@@ -198,23 +195,24 @@ function onSent(job: PurgeJob, reply: Extract<FreeReply, { kind: "sent" }>, cont
 }
 
 /** Waits for the fall: until it is time to send once more, or until the ceiling. */
-function fall(job: PurgeJob, { policy, mayAct }: JobContext): PurgeStep {
-  const ceilingAtMs = (job.firstSentMs ?? job.startedMs) + policy.purge.ceilingMs;
-  const resendAtMs = (job.lastSentMs ?? job.startedMs) + policy.purge.resendAfterMs;
-  const mayResend = mayAct && job.sends < MOST_SENDS && job.failure === null && resendAtMs < ceilingAtMs;
-  const falling: PurgeJob = { ...job, phase: "falling", dueMs: mayResend ? resendAtMs : ceilingAtMs };
-  return {
-    job: falling,
-    effects: [wake(falling, mayResend ? "nothing may have fallen by then" : "the ceiling")],
-    result: null,
-  };
+function fall(job: PurgeJob, context: JobContext): PurgeStep {
+  const { ceilingMs, resendAfterMs } = context.policy.purge;
+  const sentMs = job.firstSentMs ?? job.startedMs;
+  const isTwice = mayAskAgain(job, context);
+  const falling: PurgeJob = { ...job, phase: "falling", dueMs: sentMs + (isTwice ? resendAfterMs : ceilingMs) };
+  const reason = isTwice ? "nothing may have fallen by then" : "the ceiling";
+  return { job: falling, effects: [wake(falling, reason)], result: null };
+}
+
+function mayAskAgain(job: PurgeJob, { mayAct }: JobContext): boolean {
+  return mayAct && job.sends < MOST_SENDS && job.failure === null;
 }
 
 function onDue(job: PurgeJob, context: JobContext): PurgeStep {
-  const { policy, atMs, mayAct } = context;
+  const { policy, atMs } = context;
   if (job.phase === "quiet") {
     const isOverdue = atMs - job.startedMs >= policy.purge.ceilingMs + policy.purge.quietMs;
-    if (isOverdue || !mayAct) return end(job, "timeout", context);
+    if (isOverdue || !mayAskAgain(job, context)) return end(job, "timeout", context);
     return askIfWorthIt(job, "ComfyUI has been quiet for long enough", context);
   }
   if (job.sends === 0) return end({ ...job, failure: "it didn't answer in time" }, "unreachable", context);
@@ -223,8 +221,7 @@ function onDue(job: PurgeJob, context: JobContext): PurgeStep {
   const ceilingAtMs = (job.firstSentMs ?? job.startedMs) + policy.purge.ceilingMs;
   if (!hasFallen(job, context)) {
     if (atMs >= ceilingAtMs) return end(job, "timeout", context);
-    const mayResend = mayAct && job.sends < MOST_SENDS && job.failure === null;
-    if (mayResend) return ask(job, "nothing has fallen for 5 s: the first /free got lost", context);
+    if (mayAskAgain(job, context)) return ask(job, "nothing has fallen for 5 s: the first /free got lost", context);
   }
   // Falling, but not yet level: a little beyond the ceiling, no longer.
   const lastMs = ceilingAtMs + policy.purge.levelMs;

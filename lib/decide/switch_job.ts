@@ -1,5 +1,6 @@
 /** One switch of the Ollama model: make room as `switch_plan.ts` says, load by a one-token request, read back. */
 import type { ArbiterReply, Cause, PurgeResult, Refusal, YieldResult } from "../model/arbitration.ts";
+import type { LoadResidency } from "../model/cache.ts";
 import type { ArbiterEffect, ArbiterEvent, Generation, LoadOutcome } from "../model/events.ts";
 import type { LoadReply } from "../model/ports.ts";
 import type { Runner } from "../model/tenants.ts";
@@ -40,6 +41,8 @@ export interface SwitchJob {
   readonly isReclaimed: boolean;
   readonly freeBytes: Bytes | null;
   readonly reply: LoadReply | null;
+  /** What of it was in memory just before the load; null where that couldn't be told. */
+  readonly residency: LoadResidency | null;
   readonly vramBytes: Bytes | null;
   readonly spilled: boolean | null;
   /** What else `/api/ps` listed after the load; null while it hasn't said. */
@@ -69,6 +72,7 @@ export function startSwitch(
     isReclaimed: false,
     freeBytes: freeOf(context.sample.gpu),
     reply: null,
+    residency: null,
     vramBytes: null,
     spilled: null,
     othersAfter: null,
@@ -234,7 +238,7 @@ function load(job: SwitchJob, { atMs, policy }: JobContext): SwitchStep {
 
 function onLoadEnded(job: SwitchJob, outcome: LoadOutcome, context: JobContext): SwitchStep {
   const { model } = job.request;
-  if (outcome.ok) return beginSettle(job, outcome.reply, context);
+  if (outcome.ok) return beginSettle({ ...job, residency: outcome.residency ?? null }, outcome.reply, context);
   if (outcome.isUnknownModel) return refuse(job, refuseUnknown(model, context.sample));
   if (outcome.isOutOfMemory) {
     // Reclaim what there is, then exactly one retry.

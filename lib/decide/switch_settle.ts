@@ -4,6 +4,7 @@ import type { ArbiterEvent, Generation } from "../model/events.ts";
 import type { LoadReply } from "../model/ports.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
 import type { ResidentModel, Runner } from "../model/tenants.ts";
+import { round } from "../model/units.ts";
 import { classifyLoad, verdictOf } from "./classify.ts";
 import type { JobContext } from "./job.ts";
 import { bytesOf } from "./release.ts";
@@ -107,10 +108,12 @@ export function concludeSwitch(job: SwitchJob, { sample, atMs }: JobContext): Sw
   const durationMs = job.reply?.loadDurationMs ?? null;
   const alreadyResident = job.wasListed && !job.isRetry && (durationMs === null || durationMs < LEAST_LOAD_MS);
   const loadMs = alreadyResident ? null : durationMs;
+  const residencyBeforePct = alreadyResident || job.residency === null ? null : round(job.residency.pct);
   const found = classifyLoad({
     bytes: entry?.sizeBytes ?? null,
     loadMs,
-    residencyPct: null,
+    residencyPct: residencyBeforePct,
+    isResidencyExact: job.residency?.isExact ?? false,
     isPlain: !hasOllamaEvicted(job),
   });
   const value: SwitchResult = {
@@ -123,7 +126,7 @@ export function concludeSwitch(job: SwitchJob, { sample, atMs }: JobContext): Sw
     class: found.class,
     classBasis: alreadyResident ? "it was resident already: nothing was loaded" : found.basis,
     bytesPerSecond: found.bytesPerSecond,
-    residencyBeforePct: null,
+    residencyBeforePct,
     reclaimedBytes: job.purged?.freedBytes ?? null,
     vramBytes: job.vramBytes,
     spilled: job.spilled,

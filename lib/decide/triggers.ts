@@ -13,6 +13,7 @@ import { canonical, findTargets, isRowTaken } from "./yield_targets.ts";
 
 /** ComfyUI starts work → every resident model not kept goes, unless both fit. Decided on the status frame itself. */
 export function yieldForComfy(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
+  if (event.type === "sampled" && !event.sample.comfy.online) return { state: dropWaitingYield(state), effects: [] };
   const count = countOf(event);
   if (count === null || count === state.comfy.queueRemaining) return { state, effects: [] };
   const hadWork = (state.comfy.queueRemaining ?? 0) > 0;
@@ -25,23 +26,29 @@ export function yieldForComfy(state: ArbiterState, event: ArbiterEvent): Arbiter
 
 function countOf(event: ArbiterEvent): number | null {
   if (event.type === "comfyActivity") return event.queueRemaining;
-  return event.type === "sampled" && event.sample.comfy.online ? event.sample.comfy.queueRemaining : null;
+  return event.type === "sampled" ? event.sample.comfy.queueRemaining : null;
 }
 
-/** Its work is done: a yield that still waits is pointless, and what it took is its footprint. */
+/** Its work is done: what it took is its footprint. */
 function endStretch(state: ArbiterState): ArbiterState {
-  const { comfy, margin } = state;
-  const dropped = state.waiting.filter((entry) => entry.kind === "auto" && entry.job === "yield");
-  const isDropped = dropped.some((entry) =>
-    entry.kind === "auto" && recordKey(entry.generation, "yield") === margin?.key
-  );
+  const { comfy, footprints } = state;
   const isLearned = comfy.peakBytes !== null && !comfy.isCramped;
+  return dropWaitingYield({
+    ...state,
+    footprints: isLearned ? remember(footprints, COMFY_KEY, comfy.peakBytes) : footprints,
+    comfy: { ...comfy, peakBytes: null },
+  });
+}
+
+/** A yield that still waits when ComfyUI has no work any more lapses, and the watch on its race with it. */
+function dropWaitingYield(state: ArbiterState): ArbiterState {
+  const lapsed = state.waiting.find((entry) => entry.kind === "auto" && entry.job === "yield");
+  if (lapsed?.kind !== "auto") return state;
+  const isWatched = state.margin?.key === recordKey(lapsed.generation, "yield");
   return {
     ...state,
-    waiting: state.waiting.filter((entry) => !dropped.includes(entry)),
-    margin: isDropped ? null : margin,
-    footprints: isLearned ? remember(state.footprints, COMFY_KEY, comfy.peakBytes) : state.footprints,
-    comfy: { ...comfy, peakBytes: null },
+    waiting: state.waiting.filter((entry) => entry !== lapsed),
+    margin: isWatched ? null : state.margin,
   };
 }
 
@@ -79,13 +86,11 @@ function decideYield(state: ArbiterState, sample: Sample, event: ArbiterEvent): 
   return enqueueYield(state, sample, event);
 }
 
-/** The automatic yield goes to the front; one that is waiting or under way already serves this prompt, too. */
+/** The automatic yield goes to the front; one that is under way already serves this prompt, too. */
 function enqueueYield(state: ArbiterState, sample: Sample, event: ArbiterEvent): ArbiterStep {
-  if (state.waiting.some((entry) => entry.kind === "auto" && entry.job === "yield")) return { state, effects: [] };
   const running = servingYield(state);
   const generation = running ?? state.nextGeneration;
   const key = recordKey(generation, "yield");
-  if (state.margin?.key === key) return { state, effects: [] };
   const watching = beginMargin(state, sample, { key, atMs: event.atMs });
   if (running !== null) return watching;
   const cause = { kind: "comfy_enqueued" as const };
@@ -178,5 +183,5 @@ export function idlePurge(state: ArbiterState, event: ArbiterEvent): ArbiterStep
     generation: state.nextGeneration,
   };
   const nextGeneration = state.nextGeneration + GENERATIONS_PER_JOB;
-  return { state: { ...tried, waiting: [entry], nextGeneration }, effects: [] };
+  return { state: { ...tried, waiting: [...state.waiting, entry], nextGeneration }, effects: [] };
 }

@@ -1,5 +1,6 @@
 /** When to warm by itself: once after the start, and while both tenants are idle. Pure. */
 import type { Mode } from "../model/policy.ts";
+import type { Sample } from "../model/sample.ts";
 import type { MonotonicMs } from "../model/units.ts";
 
 export interface WarmSchedule {
@@ -68,4 +69,15 @@ export function endSchedule(state: ScheduleState, atMs: MonotonicMs): ScheduleSt
 
 function begin(state: ScheduleState, trigger: "start" | "idle", reason: string): ScheduleStep {
   return { state: { ...state, isStarted: true, running: trigger }, move: { kind: "start", trigger, reason } };
+}
+
+/** A card that works is somebody's; what the desktop takes stays far below. */
+const WORKING_PCT = 30;
+
+/** Whether a tenant computes or loads: what it does with the disk or the card comes first. */
+export function isTenantBusy({ gpu, comfy, ollama }: Sample): boolean {
+  const isComputing = gpu.available && (gpu.reading.gpuUtilPct ?? 0) >= WORKING_PCT;
+  const isQueued = comfy.executing === true || (comfy.queueRemaining ?? 0) > 0;
+  // A runner is listed once it has loaded.
+  return isComputing || isQueued || ollama.runners.length > ollama.resident.length;
 }

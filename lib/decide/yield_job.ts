@@ -146,8 +146,9 @@ function open(job: YieldJob, context: JobContext): YieldStep {
   const { atMs, policy, residualHistory } = context;
   const { slackBytes } = policy.yield;
   const isOverdue = atMs >= job.nextLookMs;
-  if (!isOverdue && job.blindness === null && !isSteady(job.views, slackBytes)) return goOn(job);
-  if (job.unloads.length === 0 && (job.ps === "pending" || !job.areRunnersListed)) {
+  const isReady = job.areRunnersListed && (job.blindness !== null || isSteady(job.views, slackBytes));
+  if (!isReady && !isOverdue) return goOn(job);
+  if (dueUnloads(job).length === 0 && (job.ps === "pending" || !job.areRunnersListed)) {
     if (!isOverdue) return goOn(job);
     const waiting = { ...job, nextLookMs: atMs + LOOK_AGAIN_MS };
     return { job: waiting, effects: [wake(waiting)], result: null };
@@ -162,7 +163,7 @@ function open(job: YieldJob, context: JobContext): YieldStep {
     { kind: "probeRunners", ...probesOf(asked), reason: "a first look at the runners' own work" },
     wake(asked),
   ];
-  if (asked.unloads.length === 0) {
+  if (dueUnloads(asked).length === 0) {
     const reason = "nothing is listed that could be asked: see whether the runner is still there";
     effects.push({ kind: "listRunners", generation: job.generation, reason });
   }
@@ -191,7 +192,7 @@ function pursue(job: YieldJob, event: ArbiterEvent, context: JobContext): YieldS
 }
 
 function sendUnloads(job: YieldJob, more: readonly ArbiterEffect[], { atMs, mayAct }: JobContext): YieldStep {
-  const due = job.unloads.filter((unload) => unload.sentMs === null);
+  const due = dueUnloads(job);
   if (due.length === 0) return { job, effects: more, result: null };
   if (!mayAct) {
     const unloads = job.unloads.filter((unload) => unload.sentMs !== null);
@@ -204,13 +205,21 @@ function sendUnloads(job: YieldJob, more: readonly ArbiterEffect[], { atMs, mayA
     reason: attempts === 0 ? `${model} is resident and not kept` : `${model} is still there after it was asked`,
   }));
   const unloads = job.unloads.map((unload) =>
-    unload.sentMs === null ? { ...unload, sentMs: atMs, attempts: unload.attempts + 1 } : unload
+    due.includes(unload) ? { ...unload, sentMs: atMs, attempts: unload.attempts + 1 } : unload
   );
   return {
     job: { ...job, unloads, isRelisted: false },
     effects: [...effects, ...more],
     result: null,
   };
+}
+
+/** Not asked yet. A row of the last sample that no runner carries may be gone by now: `/api/ps` has the word on it. */
+function dueUnloads(job: YieldJob): readonly ModelUnload[] {
+  return job.unloads.filter(({ sentMs, model }) =>
+    sentMs === null &&
+    (job.ps !== "pending" || job.targets.some((target) => target.isListed && target.model === model))
+  );
 }
 
 function goOn(job: YieldJob): YieldStep {

@@ -96,23 +96,30 @@ function hearReply(job: YieldJob, event: Extract<ArbiterEvent, { type: "unloadRe
 }
 
 function hearRunners(job: YieldJob, runners: readonly Runner[], context: JobContext): YieldJob {
-  const hasLeft = job.targets.some((target) =>
-    isAlive(job, target) && !runners.some((runner) => isSameProcess(runner, target.runner))
-  );
+  const hasLeft = job.targets.some((target) => isAlive(job, target) && !isIn(runners, target));
+  const isListTrusted = context.sample.sources.processes.ok;
+  // What had gone before anything was asked is none of this yield's doing: the sample was up to a second old.
+  const isStart = job.phase === "opening" && isListTrusted;
+  const targets = isStart ? job.targets.filter((target) => isIn(runners, target)) : job.targets;
   return withTargets({
     ...job,
+    targets,
     runners,
     areRunnersListed: true,
-    isListTrusted: context.sample.sources.processes.ok,
+    isListTrusted,
     lastGoneMs: hasLeft ? context.atMs : job.lastGoneMs,
     isRelisted: job.isRelisted || job.phase === "asked" && isAnswered(job),
   }, context);
 }
 
+function isIn(runners: readonly Runner[], target: Target): boolean {
+  return runners.some((runner) => isSameProcess(runner, target.runner));
+}
+
 function hearResident(job: YieldJob, rows: readonly ResidentModel[], context: JobContext): YieldJob {
   const listed = unloadsOf(rows, job.scope, context.sample.ollama);
   const isListed = (unload: ModelUnload) => listed.some((row) => row.model === unload.model);
-  const unloads = job.unloads.map((unload) =>
+  const unloads = job.unloads.filter((unload) => isListed(unload) || unload.sentMs !== null).map((unload) =>
     isListed(unload) && unload.error !== null && unload.attempts < MOST_ATTEMPTS
       ? { ...unload, sentMs: null, repliedMs: null, error: null }
       : unload

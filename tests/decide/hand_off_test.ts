@@ -422,17 +422,51 @@ Deno.test("an enqueue that finds an explicit yield of everything under way share
   assert.equal(scene.all("unload").length, 1);
 });
 
-Deno.test("ComfyUI's work is over before its yield got the lane: the yield lapses", () => {
-  const scene = stage().load("beta:latest", 102, gib(2));
+Deno.test("ComfyUI's work is over before its yield got the lane: the yield lapses", async (test) => {
+  const waits = () => {
+    const scene = stage().load("beta:latest", 102, gib(2));
+    scene.sample();
+    scene.ask({ kind: "yield", models: ["beta"], confirm: true });
+    scene.run(20);
+    scene.enqueue(1);
+    scene.run(20);
+    assert.equal(scene.state.waiting.length, 1);
+    return scene;
+  };
+  const lapsed = (scene: Scene) => {
+    assert.deepEqual([scene.state.waiting.length, scene.state.margin], [0, null]);
+    scene.end(102).run(50);
+    assert.deepEqual(scene.all("unload").map((effect) => effect.model), ["beta:latest"]);
+  };
+  await test.step("its queue is empty", () => {
+    const scene = waits();
+    scene.enqueue(0);
+    lapsed(scene);
+  });
+  await test.step("it is gone, and its queue with it", () => {
+    const scene = waits();
+    scene.comfy = comfy({ online: false, reason: "connection refused", queueRemaining: null, executing: null });
+    scene.sample();
+    lapsed(scene);
+  });
+});
+
+Deno.test("what is kept changes while a yield is under way: a new prompt gets a yield of its own after it", () => {
+  const scene = stage(policy({ yield: { keep: ["beta"] } })).load("beta:latest", 102, gib(2));
   scene.sample();
-  scene.ask({ kind: "yield", models: ["beta"], confirm: true });
-  scene.run(20);
   scene.enqueue(1);
   scene.run(20);
+  const { generation } = scene.last("unload");
+  scene.setMode("auto", []);
   scene.enqueue(0);
-  assert.deepEqual([scene.state.waiting.length, scene.state.margin], [0, null]);
-  scene.end(102).run(50);
-  assert.deepEqual(scene.all("unload").map((effect) => effect.model), ["beta:latest"]);
+  scene.enqueue(1);
+  assert.equal(scene.state.waiting.length, 1);
+  assert.equal(scene.all("amend").length, 0, "the watch stays with the yield under way");
+  scene.end(101).run(30);
+  scene.run(50);
+  assert.deepEqual(scene.all("unload").map((effect) => effect.model), ["alpha:latest", "beta:latest"]);
+  scene.holds(200, "comfy", gib(3)).run(20);
+  assert.equal(scene.last("amend").key, `job-${generation}-yield`);
 });
 
 Deno.test("a detached watcher: what an automatic yield left loading is unloaded only while ComfyUI still works", async (test) => {

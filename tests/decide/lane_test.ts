@@ -170,6 +170,18 @@ Deno.test("cancel of what has done nothing yet drops it", async (test) => {
   });
 });
 
+Deno.test("cancel of a yield that a hand-off shares: it goes on for ComfyUI", () => {
+  const scene = stage();
+  const id = scene.ask({ kind: "yield", models: null, confirm: true });
+  scene.enqueue(1);
+  scene.cancel(id);
+  assert.equal(scene.refusal(id).code, "cancelled");
+  scene.run(50);
+  assert.equal(scene.all("unload").length, 1);
+  scene.end(101).run(30);
+  assert.equal(scene.recorded("yield")["outcome"], "released");
+});
+
 Deno.test("cancel of one of two that joined: the other still gets its answer", () => {
   const scene = stage();
   const first = scene.ask({ kind: "yield", models: null, confirm: true });

@@ -200,6 +200,12 @@ Deno.test("an executing ComfyUI is never purged: refused as busy, nothing asked"
     assert.equal(scene.refusal(id).code, "busy");
     assert.equal(scene.all("freeComfy").length, 0);
   });
+  await test.step("when only its running entry is known", () => {
+    const scene = new Scene().holds(200, "comfy", gib(7));
+    scene.comfy = comfy({ queueRemaining: null, executing: true });
+    scene.sample();
+    assert.equal(scene.refusal(purge(scene)).code, "busy");
+  });
   await test.step("when it comes to its turn in the lane", () => {
     const scene = idleComfy().load("alpha:latest", 101, gib(4));
     scene.sample();

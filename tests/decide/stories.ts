@@ -321,7 +321,12 @@ export class Scene {
     const { state, effects } = reduceArbiter(this.state, { ...event, atMs: this.atMs } as ArbiterEvent);
     this.state = state;
     this.effects.push(...effects);
-    for (const effect of effects) if (effect.kind === "wakeAt") this.#wakes = [...this.#wakes, effect];
+    for (const effect of effects) {
+      if (effect.kind === "wakeAt") this.#wakes = [...this.#wakes, effect];
+      // /proc answers at once.
+      if (effect.kind !== "listRunners") continue;
+      this.send({ type: "runnersListed", generation: effect.generation, runners: this.ollama.runners });
+    }
     return effects;
   }
 
@@ -403,9 +408,7 @@ export class Scene {
     for (const effect of held) this.#replyUnload(effect, unload);
     for (let effect = this.effects[this.#answered]; effect !== undefined; effect = this.effects[this.#answered]) {
       this.#answered += 1;
-      if (effect.kind === "listRunners") {
-        this.send({ type: "runnersListed", generation: effect.generation, runners: this.ollama.runners });
-      } else if (effect.kind === "listResident") {
+      if (effect.kind === "listResident") {
         const resident = isPsSilent ? null : this.ollama.resident;
         this.send({ type: "residentListed", generation: effect.generation, resident });
       } else if (effect.kind === "unload") {

@@ -176,6 +176,18 @@ Deno.test("a model loaded after the last sample is confirmed by the readings, no
   assert.equal(result.freedBytes, gib(4));
 });
 
+Deno.test("what had gone before anything was asked is none of the yield's doing", () => {
+  const scene = new Scene().load("alpha:latest", 101, gib(10));
+  scene.sample();
+  // It went by its own timer; the sample still shows it.
+  scene.end(101).wait(300);
+  const id = scene.ask({ kind: "yield", models: null, confirm: true });
+  scene.run(40);
+  const result = scene.value(id, "yield");
+  assert.deepEqual([result.outcome, result.freedBytes, result.models], ["nothing_loaded", 0, []]);
+  assert.equal(scene.all("unload").length, 0);
+});
+
 Deno.test("busy: after 600 ms, when the runner's own SM, CPU or word says that it works", async (test) => {
   const cases: readonly [string, Parameters<Scene["run"]>[1], RegExp][] = [
     ["its SM utilisation", { reading: { smPctByPid: { 101: 50 } } }, /SM utilisation is 50 %/],
