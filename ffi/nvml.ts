@@ -1,5 +1,6 @@
 /**
- * What a card's library can be asked. Reading side only: nothing here changes a card.
+ * What a card's library can be asked. `Nvml` only reads; what changes a card is `NvmlLevers`, which is refused unless
+ * the library was opened for it.
  *
  * Every call is synchronous and may block (facts: 15–106 ms while a context is made or memory is released), so it
  * belongs in a Worker. Every call throws NvmlError when the driver refuses, when the symbol is missing in this driver's
@@ -8,6 +9,7 @@
 import type { FieldValue } from "./nvml_fields.ts";
 import { identityCalls } from "./nvml_identity.ts";
 import { initialise } from "./nvml_init.ts";
+import { leverCalls, type NvmlLevers } from "./nvml_levers.ts";
 import { LIBRARY_PATHS, NvmlLibrary } from "./nvml_library.ts";
 import { memoryCalls } from "./nvml_memory.ts";
 import { busCalls, clockCalls, fanCalls, loadCalls, powerCalls } from "./nvml_sensors.ts";
@@ -126,10 +128,15 @@ export interface OpenNvmlOptions {
   readonly paths?: readonly string[];
   /** Reads /proc/driver/nvidia/version when library and kernel module don't match; Libc.readText does. */
   readonly readText: (path: string) => string;
+  /**
+   * True: the calls that change a card reach the driver. Whoever says so keeps a journal. Left out, each of them throws
+   * before the library is called.
+   */
+  readonly allowsChanges?: boolean;
 }
 
 /** Loads and initialises the driver's library. Throws NvmlError, with a hint, when either is refused. */
-export function openNvml(options: OpenNvmlOptions): Nvml {
+export function openNvml(options: OpenNvmlOptions): Nvml & NvmlLevers {
   const library = NvmlLibrary.load(options.paths ?? LIBRARY_PATHS);
   try {
     initialise(library, options.readText);
@@ -149,6 +156,7 @@ export function openNvml(options: OpenNvmlOptions): Nvml {
       ...clockCalls(library),
       ...fanCalls(library),
       ...busCalls(library),
+      ...leverCalls(library, { allowsChanges: options.allowsChanges === true }),
       close,
       [Symbol.dispose]: close,
     };

@@ -114,6 +114,17 @@ export class NvmlLibrary {
     return [first[0]!, second[0]!];
   }
 
+  /** Two signed words written through two pointers. */
+  i32Pair(
+    name: "nvmlDeviceGetGpcClkMinMaxVfOffset" | "nvmlDeviceGetMemClkMinMaxVfOffset",
+    device: bigint,
+  ): readonly [number, number] {
+    const first = new Int32Array(1);
+    const second = new Int32Array(1);
+    this.call(name, device, first, second);
+    return [first[0]!, second[0]!];
+  }
+
   /** One u64 written through a pointer. */
   u64(
     name:

@@ -18,6 +18,8 @@ export const SIZE = {
   utilization: 8,
   temperatureV1: 12,
   fanSpeedInfoV1: 12,
+  clockOffsetV1: 24,
+  eventData: 32,
   processUtilizationSample: 32,
   fieldValue: 40,
 } as const;
@@ -30,6 +32,7 @@ export const VERSION = {
   memoryV2: versionWord(SIZE.memoryV2, 2),
   temperatureV1: versionWord(SIZE.temperatureV1, 1),
   fanSpeedInfoV1: versionWord(SIZE.fanSpeedInfoV1, 1),
+  clockOffsetV1: versionWord(SIZE.clockOffsetV1, 1),
 } as const;
 
 /** "Not available" where a u64 of bytes is expected. */

@@ -1,11 +1,15 @@
+import { NVML_LEVER_SYMBOLS } from "./nvml_lever_symbols.ts";
+
 /**
- * The NVML functions that are read, as data: C signature, parameter names in the comment. No setter stands here.
+ * The NVML functions, as data: C signature, parameter names in the comment. Those that change a card, and what reads
+ * their changes back, stand in nvml_lever_symbols.ts.
  *
  * Every symbol is optional except the three that each driver has had: one missing required symbol makes the whole
  * dlopen fail, and drivers differ in what they export (the first driver release with a symbol is named where it is newer
  * than 450). `nvmlDevice_t` is an opaque pointer passed by value, declared u64 so that a handle is a bigint.
  */
 export const NVML_SYMBOLS = {
+  ...NVML_LEVER_SYMBOLS,
   /** (void) */
   nvmlInit_v2: { parameters: [], result: "i32" },
   /** (void) */

@@ -1,5 +1,7 @@
 /** Compiles the stub libnvidia-ml.so.1 and hands out private copies of it, with the strings that make it misbehave. */
 
+import { removeStubCard } from "./stub_card.ts";
+
 /** Which symbols the stub leaves out: see nvml_stub.c. */
 export type StubVariant = "full" | "old" | "bare" | "noInit";
 
@@ -76,6 +78,7 @@ export class Stub implements Disposable {
   [Symbol.dispose](): void {
     this.#library.close();
     Deno.removeSync(this.path);
+    removeStubCard(this.path);
   }
 }
 
@@ -119,7 +122,7 @@ async function compile(variant: StubVariant): Promise<Uint8Array> {
   try {
     const output = `${folder}/libnvidia-ml.so.1`;
     const source = new URL("nvml_stub.c", import.meta.url).pathname;
-    const args = ["-shared", "-fPIC", "-O1", "-pthread", ...DEFINES[variant], "-o", output, source];
+    const args = ["-shared", "-fPIC", "-O1", "-pthread", "-ldl", ...DEFINES[variant], "-o", output, source];
     const result = await new Deno.Command("gcc", { args }).output();
     if (!result.success) throw new Error(new TextDecoder().decode(result.stderr));
     return await Deno.readFile(output);

@@ -6,10 +6,16 @@
  * -DSTUB_OLD leaves out what drivers before 510 didn't have, -DSTUB_BARE everything but the three required symbols,
  * -DSTUB_NO_INIT one of those three.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -231,5 +237,6 @@ int nvmlDeviceGetProcessUtilization(Device d, UtilizationRow *to, u32 *count, u6
   *count = n;
   return 0;
 }
+#include "nvml_stub_card.h"
 #include "nvml_stub_sensors.h"
 #endif

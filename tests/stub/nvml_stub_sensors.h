@@ -17,16 +17,19 @@
 typedef struct { u32 gpu, memory; } Rates;
 int nvmlDeviceGetUtilizationRates(Device d, Rates *to) {
   BEGIN(nvmlDeviceGetUtilizationRates);
-  *to = (Rates){ (u32)value("utilization.gpu", 37), (u32)value("utilization.memory", 12) };
+  *to = (Rates){ (u32)card_or(W_UTILIZATION, value("utilization.gpu", 37)), (u32)value("utilization.memory", 12) };
   return 0;
 }
 TYPED_CALL(nvmlDeviceGetTemperature, "temperature.old.", 51)
 TYPED_CALL(nvmlDeviceGetTemperatureThreshold, "threshold.", 90)
 
-U32_CALL(nvmlDeviceGetPowerUsage, "power", 123456)
-U32_CALL(nvmlDeviceGetPowerManagementLimit, "power.limit", 320000)
+/* A figure of the card that can be set, or the value where there is none. */
+#define CARD_CALL(symbol, word, key, otherwise) \
+  int symbol(Device d, u32 *to) { BEGIN(symbol); *to = (u32)card_or(word, value(key, otherwise)); return 0; }
+CARD_CALL(nvmlDeviceGetPowerUsage, W_POWER_USED_MW, "power", 123456)
+CARD_CALL(nvmlDeviceGetPowerManagementLimit, W_POWER_MW, "power.limit", 320000)
 U32_CALL(nvmlDeviceGetPowerManagementDefaultLimit, "power.default", 320000)
-U32_CALL(nvmlDeviceGetEnforcedPowerLimit, "power.enforced", 310000)
+CARD_CALL(nvmlDeviceGetEnforcedPowerLimit, W_POWER_MW, "power.enforced", 310000)
 int nvmlDeviceGetPowerManagementLimitConstraints(Device d, u32 *min, u32 *max) {
   BEGIN(nvmlDeviceGetPowerManagementLimitConstraints);
   *min = (u32)value("power.min", 150000);
@@ -35,7 +38,20 @@ int nvmlDeviceGetPowerManagementLimitConstraints(Device d, u32 *min, u32 *max) {
 }
 U64_CALL(nvmlDeviceGetTotalEnergyConsumption, "energy", 9876543)
 
-TYPED_CALL(nvmlDeviceGetClockInfo, "clock.", 2400)
+/* Without a card that can be set, 2400 and the domain's number; with one, what its lock and offset make of it. */
+int nvmlDeviceGetClockInfo(Device d, u32 type, u32 *to) {
+  BEGIN(nvmlDeviceGetClockInfo);
+  char key[] = "clock.0";
+  key[6] = (char)('0' + type);
+  int32_t *w = card_words();
+  *to = (u32)value(key, 2400 + type);
+  if (!w) return 0;
+  int is_memory = type == 2;
+  int32_t mhz = w[is_memory ? W_MEM_MHZ : W_CORE_MHZ] + w[is_memory ? W_MEM_OFFSET : W_CORE_OFFSET];
+  int32_t most = w[is_memory ? W_MEM_LOCK_MAX : W_CORE_LOCK_MAX];
+  *to = (u32)(most > 0 && most < mhz ? most : mhz);
+  return 0;
+}
 TYPED_CALL(nvmlDeviceGetMaxClockInfo, "clock.max.", 3100)
 U32_CALL(nvmlDeviceGetPerformanceState, "pstate", 2)
 U64_CALL(nvmlDeviceGetCurrentClocksThrottleReasons, "throttle.old", 1)
@@ -81,7 +97,8 @@ typedef struct { u32 version, sensor; int32_t temperature; } Temperature;
 int nvmlDeviceGetTemperatureV(Device d, Temperature *to) {
   BEGIN(nvmlDeviceGetTemperatureV);
   if (to->version != 0x0100000Cu) return 25;
-  to->temperature = (int32_t)value("temperature", 48);
+  if (card_or(W_TEMPERATURE_CODE, 0)) return (int)card_or(W_TEMPERATURE_CODE, 0);
+  to->temperature = (int32_t)card_or(W_TEMPERATURE, value("temperature", 48));
   return 0;
 }
 U64_CALL(nvmlDeviceGetCurrentClocksEventReasons, "throttle", 4)
@@ -99,13 +116,13 @@ int nvmlDeviceGetMinMaxFanSpeed(Device d, u32 *min, u32 *max) {
 int nvmlDeviceGetFanSpeed_v2(Device d, u32 fan, u32 *to) {
   BEGIN(nvmlDeviceGetFanSpeed_v2);
   NEEDS_FAN(fan);
-  *to = 41 + fan;
+  *to = (u32)card_or(W_FAN_PCT + (int)fan, 41 + fan);
   return 0;
 }
 int nvmlDeviceGetTargetFanSpeed(Device d, u32 fan, u32 *to) {
   BEGIN(nvmlDeviceGetTargetFanSpeed);
   NEEDS_FAN(fan);
-  *to = 45 + fan;
+  *to = (u32)card_or(W_FAN_PCT + (int)fan, 45 + fan);
   return 0;
 }
 typedef struct { u32 version, fan, rpm; } FanRpm;
@@ -119,7 +136,7 @@ int nvmlDeviceGetFanSpeedRPM(Device d, FanRpm *to) {
 int nvmlDeviceGetFanControlPolicy_v2(Device d, u32 fan, u32 *to) {
   BEGIN(nvmlDeviceGetFanControlPolicy_v2);
   NEEDS_FAN(fan);
-  *to = fan;
+  *to = (u32)card_or(W_FAN_POLICY + (int)fan, fan);
   return 0;
 }
 #endif
