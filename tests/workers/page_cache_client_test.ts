@@ -195,6 +195,7 @@ onDisk(
   async ({ file, call }) => {
     file.evict();
     const procRoot = await machineWith(8 * GIB);
+    let lowered: Promise<void> | null = null;
     const cache = connectPageCache({ clock: systemClock(), procRoot });
     try {
       const outcome = await cache.warm(
@@ -202,8 +203,8 @@ onDisk(
         call({
           bytesPerS: 16e6,
           reserveBytes: 4 * GIB,
-          onProgress: ({ state }) => {
-            if (state === "warming") availableNow(procRoot, 3 * GIB);
+          onProgress: ({ doneBytes }) => {
+            if (doneBytes > 0) lowered ??= availableNow(procRoot, 3 * GIB);
           },
         }),
       );
@@ -211,6 +212,7 @@ onDisk(
       assert.match(outcome.reason ?? "", /fell to 3 GiB/);
       assert.ok(outcome.doneBytes < file.sizeBytes);
       assert.ok(outcome.after.kind === "measured" && outcome.after.share < 1);
+      await lowered;
       await availableNow(procRoot, 8 * GIB);
       const polite = await cache.warm(file.path, call({ bytesPerS: "auto" }));
       assert.equal(polite.end, "done", "without statistics of the disk it is polite all the time, and still ends");
