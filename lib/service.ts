@@ -151,8 +151,13 @@ class CardClaim implements Disposable {
 }
 
 export function retentionOf({ config }: Loaded): Retention {
-  const { raw_days: rawDays, event_days: eventDays } = config.history;
-  return { telemetryMs: rawDays * DAY_MS, eventsMs: eventDays * DAY_MS };
+  const { raw_days: rawDays, minute_days: minuteDays, hour_days: hourDays, event_days: eventDays } = config.history;
+  return {
+    telemetryMs: rawDays * DAY_MS,
+    minutesMs: minuteDays * DAY_MS,
+    hoursMs: hourDays * DAY_MS,
+    eventsMs: eventDays * DAY_MS,
+  };
 }
 
 /** Who may do what, with the tokens read from their files. */

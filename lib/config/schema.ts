@@ -100,6 +100,8 @@ export const ConfigSchema = z.strictObject({
   load: load.prefault({}),
   needs: z.record(z.string(), z.number().positive()).default({})
     .describe('GiB of VRAM that a model needs, by its name ("comfyui" for ComfyUI)'),
+  minute_days: z.number().min(0.01).default(180).describe("days that its minutes are kept: average, least and most"),
+  hour_days: z.number().min(0.01).default(1825).describe("days that its hours are kept"),
   access: access.prefault({}),
   history: history.prefault({}),
   log: log.prefault({}),

@@ -72,3 +72,25 @@ export interface StoreStatus {
   readonly error: string | null;
   readonly schemaVersion: number | null;
 }
+
+/** One measured speed of ordinary use or of a benchmark, with what the card did meanwhile. Null = unknown. */
+export interface Throughput {
+  /** When it ended. */
+  readonly atMs: WallMs;
+  /** `ollama`: tokens a second of decoding; `comfy`: sampler iterations a second. */
+  readonly workload: "ollama" | "comfy";
+  readonly model: string | null;
+  /** The profile that was applied; null = none. */
+  readonly profile: string | null;
+  /** How it was measured: only like is compared with like. */
+  readonly basis: string;
+  readonly perSecond: number;
+  readonly durationMs: number | null;
+  readonly temperatureC: number | null;
+  readonly powerW: number | null;
+  readonly graphicsMhz: number | null;
+  readonly memoryMhz: number | null;
+  readonly fanPct: number | null;
+  /** Share of its seconds in which the card throttled for heat or power brake. */
+  readonly throttledPct: number | null;
+}

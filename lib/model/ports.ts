@@ -2,7 +2,7 @@
 import type { BarrierReading, GpuFacts, GpuReading } from "./sample.ts";
 import type { InstalledModel, ProcessId, ResidentModel } from "./tenants.ts";
 import type { Bytes, MonotonicMs, WallMs } from "./units.ts";
-import type { HistoryItem, HistoryQuery, NewHistoryItem, StoreStatus, TelemetryRow } from "./history.ts";
+import type { HistoryItem, HistoryQuery, NewHistoryItem, StoreStatus, TelemetryRow, Throughput } from "./history.ts";
 
 /** A timer that can be stopped; stopping twice does nothing. */
 export interface Timer {
@@ -163,6 +163,8 @@ export interface Store {
   amend(id: number, fields: Readonly<Record<string, unknown>>): Promise<HistoryItem | null>;
   /** Batched: flushed within 5 s. */
   telemetry(row: TelemetryRow): void;
+  /** Batched with the telemetry. */
+  throughput(measured: Throughput): void;
   history(query: HistoryQuery): Promise<readonly HistoryItem[]>;
   status(): Promise<StoreStatus>;
   close(): Promise<void>;

@@ -7,6 +7,8 @@ export function fileLink(path: string, file: StoreFile): StoreLink {
     path,
     writeEvents: async (writes) => await file.writeEvents(writes),
     writeTelemetry: async (rows) => await file.writeTelemetry(rows),
+    writeThroughput: async (measured) => await file.writeThroughput(measured),
+    rollUp: async () => await file.rollUp(),
     history: async (query) => await file.history(query),
     status: async () => await file.status(),
     prune: async (nowMs) => await file.prune(nowMs),

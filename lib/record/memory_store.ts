@@ -1,4 +1,11 @@
-import type { HistoryItem, HistoryQuery, NewHistoryItem, StoreStatus, TelemetryRow } from "../model/history.ts";
+import type {
+  HistoryItem,
+  HistoryQuery,
+  NewHistoryItem,
+  StoreStatus,
+  TelemetryRow,
+  Throughput,
+} from "../model/history.ts";
 import type { Store } from "../model/ports.ts";
 import { fieldsToText, parseFields } from "./fields_text.ts";
 import { RecentItems } from "./recent_items.ts";
@@ -19,6 +26,7 @@ export function memoryStore(options: { readonly limit?: number } = {}): Store {
     },
     amend: (id, fields) => Promise.resolve(items.amend(id, parseFields(fieldsToText(fields)))),
     telemetry: (_row: TelemetryRow) => {},
+    throughput: (_measured: Throughput) => {},
     history: (query: HistoryQuery) => Promise.resolve(items.list(query)),
     status: (): Promise<StoreStatus> =>
       Promise.resolve({

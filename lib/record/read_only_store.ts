@@ -6,6 +6,7 @@ export function readOnlyStore(inner: Store): Store {
     append: (item) => Promise.resolve({ ...item, id: 0 }),
     amend: () => Promise.resolve(null),
     telemetry: () => {},
+    throughput: () => {},
     history: (query) => inner.history(query),
     status: () => inner.status(),
     close: () => inner.close(),

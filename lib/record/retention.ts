@@ -2,13 +2,20 @@ import type { MonotonicMs, WallMs } from "../model/units.ts";
 
 export interface Retention {
   readonly telemetryMs: number;
+  readonly minutesMs: number;
+  readonly hoursMs: number;
   readonly eventsMs: number;
 }
 
 const DAY_MS = 86_400_000;
 
-/** SPEC 5: raw rows 14 days, events a year. */
-export const DEFAULT_RETENTION: Retention = { telemetryMs: 14 * DAY_MS, eventsMs: 365 * DAY_MS };
+/** SPEC 5: raw rows 14 days, minutes 180 days, hours 5 years, events a year. */
+export const DEFAULT_RETENTION: Retention = {
+  telemetryMs: 14 * DAY_MS,
+  minutesMs: 180 * DAY_MS,
+  hoursMs: 5 * 365 * DAY_MS,
+  eventsMs: 365 * DAY_MS,
+};
 
 /** How far wall clock and monotonic clock may drift apart before that counts as a jump. */
 const JUMP_MS = 60_000;

@@ -1,5 +1,12 @@
 import { messageOf } from "../model/failure.ts";
-import type { HistoryItem, HistoryQuery, NewHistoryItem, StoreStatus, TelemetryRow } from "../model/history.ts";
+import type {
+  HistoryItem,
+  HistoryQuery,
+  NewHistoryItem,
+  StoreStatus,
+  TelemetryRow,
+  Throughput,
+} from "../model/history.ts";
 import type { Clock, Log, Store, Timer } from "../model/ports.ts";
 import { fieldsToText, parseFields } from "./fields_text.ts";
 import { RecentItems } from "./recent_items.ts";
@@ -21,6 +28,7 @@ const CLOSE_MS = 1_000;
 /** What waits in memory while the file can't be written: an hour of rows. */
 const MAX_ROWS = 3_600;
 const MAX_RECENT = 1_000;
+const MAX_MEASURED = 1_000;
 
 export interface SteadyStoreOptions {
   readonly link: StoreLink;
@@ -41,10 +49,12 @@ export class SteadyStore implements Store {
   readonly #pruning = new PruneSchedule();
   readonly #ticking: Timer;
   #rows: TelemetryRow[] = [];
+  #measured: Throughput[] = [];
   #lostRows = 0;
   #flight: Promise<void> | null = null;
   /** The write under way is overdue: nothing else can be asked meanwhile. */
   #isStuck = false;
+  #isRollingUp = false;
   #error: string | null = null;
   #hasAnswered = false;
   #closing: Promise<void> | null = null;
@@ -81,6 +91,11 @@ export class SteadyStore implements Store {
     if (this.#closing !== null) return;
     this.#rows.push(row);
     this.#boundRows();
+  }
+
+  throughput(measured: Throughput): void {
+    if (this.#closing !== null) return;
+    this.#measured = [...this.#measured, measured].slice(-MAX_MEASURED);
   }
 
   async history(query: HistoryQuery): Promise<readonly HistoryItem[]> {
@@ -138,6 +153,7 @@ export class SteadyStore implements Store {
   #tick(): void {
     this.#pump({ isTick: true });
     const now = { wallMs: this.#clock.wallMs(), monotonicMs: this.#clock.monotonicMs() };
+    if (this.#error === null && !this.#isStuck) this.#rollUp();
     if (this.#error !== null || !this.#pruning.isDue(now)) return;
     this.#link.prune(now.wallMs).then(
       (rows) => rows > 0 && this.#log.debug("Old history was deleted", { rows }),
@@ -145,11 +161,20 @@ export class SteadyStore implements Store {
     );
   }
 
+  /** In its own call: a write never waits for more than a part of it. */
+  #rollUp(): void {
+    if (this.#isRollingUp) return;
+    this.#isRollingUp = true;
+    this.#link.rollUp()
+      .catch((error) => this.#log.debug("Cannot sum up telemetry", { error: messageOf(error) }))
+      .finally(() => (this.#isRollingUp = false));
+  }
+
   /** Starts a write unless one is under way. A store that failed is tried by the tick alone. */
   #pump(options: { readonly isTick?: boolean } = {}): void {
     const isTick = options.isTick ?? false;
     if (this.#flight !== null || (this.#error !== null && !isTick)) return;
-    const isTelemetryDue = isTick && (this.#rows.length > 0 || this.#error !== null);
+    const isTelemetryDue = isTick && (this.#rows.length > 0 || this.#measured.length > 0 || this.#error !== null);
     if (this.#queue.length === 0 && !isTelemetryDue) return;
     this.#flight = this.#write().finally(() => {
       this.#flight = null;
@@ -163,16 +188,21 @@ export class SteadyStore implements Store {
       this.#isStuck = true;
       this.#fail(`Cannot keep history in ${this.#link.path}: the disk has not answered for ${limitMs} ms`);
     });
-    const rows = this.#rows;
-    this.#rows = [];
+    let rows: readonly TelemetryRow[] = this.#rows;
+    let measured: readonly Throughput[] = this.#measured;
+    [this.#rows, this.#measured] = [[], []];
     try {
       // A store that failed is not taken for healed before it has done something.
-      if (this.#queue.length === 0 && rows.length === 0) await this.#link.status();
+      if (this.#queue.length === 0 && rows.length === 0 && measured.length === 0) await this.#link.status();
       while (this.#queue.length > 0) await this.#writeEvents();
       if (rows.length > 0) await this.#link.writeTelemetry(rows);
+      rows = [];
+      if (measured.length > 0) await this.#link.writeThroughput(measured);
+      measured = [];
       this.#heal();
     } catch (error) {
       this.#rows = [...rows, ...this.#rows];
+      this.#measured = [...measured, ...this.#measured].slice(-MAX_MEASURED);
       this.#boundRows();
       this.#fail(messageOf(error));
     } finally {

@@ -1,18 +1,22 @@
 import { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../model/failure.ts";
-import type { HistoryItem, HistoryQuery, TelemetryRow } from "../model/history.ts";
+import type { HistoryItem, HistoryQuery, TelemetryRow, Throughput } from "../model/history.ts";
 import type { Clock } from "../model/ports.ts";
 import type { WallMs } from "../model/units.ts";
 import { EventsTable } from "./events_table.ts";
 import { migrate, NewerDatabase, SCHEMA_VERSION } from "./migrations.ts";
 import type { Retention } from "./retention.ts";
+import { RollUps } from "./roll_ups.ts";
 import { setAside } from "./set_aside.ts";
 import { describeTrouble, troubleOf } from "./sqlite_error.ts";
 import type { EventWrite, FileStatus } from "./store_link.ts";
 import { TelemetryTable } from "./telemetry_table.ts";
+import { ThroughputTable } from "./throughput_table.ts";
 
 /** Rows deleted in one call: about 40 ms, so that writes never wait long behind it. */
 const PRUNE_ROWS = 20_000;
+/** Minutes and hours that are summed up in one call: about 20 ms. */
+const ROLL_UP_ROWS = 60;
 /** The journal is cut back to this after a checkpoint (SQLite checkpoints at 1,000 pages of 4 KiB). */
 const WAL_LIMIT_BYTES = 4 * 2 ** 20;
 
@@ -31,6 +35,8 @@ interface Open {
   readonly db: DatabaseSync;
   readonly events: EventsTable;
   readonly telemetry: TelemetryTable;
+  readonly throughput: ThroughputTable;
+  readonly rollUps: RollUps;
   readonly inode: number | null;
 }
 
@@ -66,7 +72,28 @@ export class StoreFile {
   }
 
   writeTelemetry(rows: readonly TelemetryRow[]): void {
-    this.#use((open) => this.#transact(open, () => open.telemetry.insert(rows)));
+    this.#use((open) =>
+      this.#transact(open, () => {
+        open.telemetry.insert(rows);
+        for (const { atMs } of rows) if (Number.isFinite(atMs)) open.rollUps.note(Math.floor(atMs / 1_000));
+      })
+    );
+  }
+
+  writeThroughput(measured: readonly Throughput[]): void {
+    this.#use((open) => this.#transact(open, () => open.throughput.insert(measured)));
+  }
+
+  /** Sums up a part of what is over and isn't summed up yet; answers how many rows were made. */
+  rollUp(): number {
+    return this.#use((open) => {
+      try {
+        return this.#transact(open, () => open.rollUps.advance(ROLL_UP_ROWS));
+      } catch (error) {
+        open.rollUps.reload();
+        throw error;
+      }
+    });
   }
 
   history(query: Omit<HistoryQuery, "durable">): readonly HistoryItem[] {
@@ -79,10 +106,10 @@ export class StoreFile {
   }
 
   status(): FileStatus {
-    return this.#use(({ events, telemetry }) => ({
+    return this.#use(({ db, events, telemetry }) => ({
       path: this.#path,
       sizeBytes: sizeOf(this.#path) + sizeOf(`${this.#path}-wal`),
-      rows: { events: events.count, telemetry: telemetry.count },
+      rows: { events: events.count, telemetry: telemetry.count, ...summedRows(db) },
       schemaVersion: SCHEMA_VERSION,
       lastFlushAtMs: this.#lastFlushAtMs,
     }));
@@ -90,12 +117,16 @@ export class StoreFile {
 
   /** Deletes a part of what is older than is to be kept; answers how many rows. */
   prune(nowMs: WallMs): number {
-    const { telemetryMs, eventsMs } = this.#options.retention;
+    const { telemetryMs, minutesMs, hoursMs, eventsMs } = this.#options.retention;
     return this.#use((open) =>
-      this.#transact(
-        open,
-        () => open.telemetry.prune(nowMs - telemetryMs, PRUNE_ROWS) + open.events.prune(nowMs - eventsMs, PRUNE_ROWS),
-      )
+      this.#transact(open, () => {
+        const { telemetry, events, throughput, rollUps } = open;
+        // Seconds go only once their minute has been made.
+        const rawMs = Math.min(nowMs - telemetryMs, rollUps.done.minute * 1_000);
+        const before = { minute: secondsOf(nowMs - minutesMs), hour: secondsOf(nowMs - hoursMs) };
+        return telemetry.prune(rawMs, PRUNE_ROWS) + rollUps.prune(before, PRUNE_ROWS) +
+          events.prune(nowMs - eventsMs, PRUNE_ROWS) + throughput.prune(nowMs - eventsMs, PRUNE_ROWS);
+      })
     );
   }
 
@@ -163,7 +194,14 @@ export class StoreFile {
       migrate(db);
       const events = new EventsTable(db);
       events.continueAfter(this.#lastEventId);
-      return { db, events, telemetry: new TelemetryTable(db), inode: inodeOf(this.#path) };
+      return {
+        db,
+        events,
+        telemetry: new TelemetryTable(db),
+        throughput: new ThroughputTable(db),
+        rollUps: new RollUps(db),
+        inode: inodeOf(this.#path),
+      };
     } catch (error) {
       db.close();
       throw error;
@@ -198,10 +236,21 @@ export class StoreFile {
   }
 }
 
+function secondsOf(ms: number): number {
+  return Math.floor(ms / 1_000);
+}
+
 function applyWrite(events: EventsTable, write: EventWrite): HistoryItem | null {
   return write.kind === "amend"
     ? events.amend(write.id, write.fields)
     : events.get(events.append(write.event, write.isRepeat));
+}
+
+function summedRows(
+  db: DatabaseSync,
+): { readonly minutes: number; readonly hours: number; readonly throughput: number } {
+  const count = (table: string) => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.["n"] ?? 0);
+  return { minutes: count("telemetry_minute"), hours: count("telemetry_hour"), throughput: count("throughput") };
 }
 
 function rollBack(db: DatabaseSync): void {

@@ -1,4 +1,4 @@
-import type { HistoryItem, HistoryKind, HistoryQuery, TelemetryRow } from "../model/history.ts";
+import type { HistoryItem, HistoryKind, HistoryQuery, TelemetryRow, Throughput } from "../model/history.ts";
 import type { WallMs } from "../model/units.ts";
 
 /** An event on its way to the file. Its fields are JSON text already: nothing can fail to serialise later. */
@@ -21,7 +21,7 @@ export type EventWrite =
 export interface FileStatus {
   readonly path: string;
   readonly sizeBytes: number;
-  readonly rows: { readonly events: number; readonly telemetry: number };
+  readonly rows: Readonly<Record<"events" | "telemetry" | "minutes" | "hours" | "throughput", number>>;
   readonly schemaVersion: number;
   readonly lastFlushAtMs: WallMs | null;
 }
@@ -36,6 +36,9 @@ export interface StoreLink {
   writeEvents(writes: readonly EventWrite[]): Promise<readonly (HistoryItem | null)[]>;
   /** All or none; safe from the program's end, and from a power cut once the next event is written. */
   writeTelemetry(rows: readonly TelemetryRow[]): Promise<void>;
+  writeThroughput(measured: readonly Throughput[]): Promise<void>;
+  /** Sums up what is over, a bounded part a call; resolves with how many rows were made. */
+  rollUp(): Promise<number>;
   history(query: Omit<HistoryQuery, "durable">): Promise<readonly HistoryItem[]>;
   status(): Promise<FileStatus>;
   /** Deletes what is older than is to be kept, a bounded part a call; resolves with what was deleted. */

@@ -30,6 +30,11 @@ function answer(file: StoreFile, request: StoreRequest): StoreCalls[keyof StoreC
     case "writeTelemetry":
       file.writeTelemetry(request.ask);
       return null;
+    case "writeThroughput":
+      file.writeThroughput(request.ask);
+      return null;
+    case "rollUp":
+      return file.rollUp();
     case "history":
       return file.history(request.ask);
     case "status":

@@ -1,4 +1,4 @@
-import type { HistoryQuery, TelemetryRow } from "../model/history.ts";
+import type { HistoryQuery, TelemetryRow, Throughput } from "../model/history.ts";
 import type { Clock, Log, Store } from "../model/ports.ts";
 import type { WallMs } from "../model/units.ts";
 import type { Retention } from "../record/retention.ts";
@@ -52,6 +52,14 @@ class WorkerLink implements StoreLink {
 
   async writeTelemetry(rows: readonly TelemetryRow[]): Promise<void> {
     await this.#call("writeTelemetry", rows);
+  }
+
+  async writeThroughput(measured: readonly Throughput[]): Promise<void> {
+    await this.#call("writeThroughput", measured);
+  }
+
+  rollUp() {
+    return this.#call("rollUp", null);
   }
 
   history(query: Omit<HistoryQuery, "durable">) {

@@ -1,4 +1,4 @@
-import type { HistoryItem, HistoryQuery, TelemetryRow } from "../model/history.ts";
+import type { HistoryItem, HistoryQuery, TelemetryRow, Throughput } from "../model/history.ts";
 import type { WallMs } from "../model/units.ts";
 import type { Retention } from "../record/retention.ts";
 import type { EventWrite, FileStatus } from "../record/store_link.ts";
@@ -13,6 +13,8 @@ export interface StoreOpening {
 export interface StoreCalls {
   readonly writeEvents: { readonly ask: readonly EventWrite[]; readonly answer: readonly (HistoryItem | null)[] };
   readonly writeTelemetry: { readonly ask: readonly TelemetryRow[]; readonly answer: null };
+  readonly writeThroughput: { readonly ask: readonly Throughput[]; readonly answer: null };
+  readonly rollUp: { readonly ask: null; readonly answer: number };
   readonly history: { readonly ask: Omit<HistoryQuery, "durable">; readonly answer: readonly HistoryItem[] };
   readonly status: { readonly ask: null; readonly answer: FileStatus };
   readonly prune: { readonly ask: WallMs; readonly answer: number };

@@ -68,14 +68,23 @@ Deno.test("a wall clock set back replaces the seconds it records again, and lose
 
 Deno.test("what is older than is to be kept goes, a part at a time, and the count stays true", () => {
   using folder = tempFolder();
-  const { file } = openFile(`${folder.path}/h.sqlite`, { retention: { telemetryMs: 10_000, eventsMs: 20_000 } });
-  file.writeTelemetry([0, 1, 2, 11, 12].map((s) => row(AT_MS + s * 1_000)));
-  file.writeEvents([append(0), append(5_000)]);
-  assert.equal(file.prune(AT_MS + 12_000), 2);
-  assert.deepEqual(file.status().rows, { events: 2, telemetry: 3 });
-  assert.equal(file.prune(AT_MS + 24_000), 4);
-  assert.deepEqual(file.status().rows, { events: 1, telemetry: 0 });
-  assert.equal(file.prune(AT_MS + 24_000), 0);
+  const { file } = openFile(`${folder.path}/h.sqlite`, {
+    retention: { telemetryMs: 120_000, minutesMs: 240_000, hoursMs: 7_200_000, eventsMs: 20_000 },
+  });
+  const rows = () => {
+    const { events, telemetry, minutes } = file.status().rows;
+    return [events, telemetry, minutes];
+  };
+  file.writeTelemetry([0, 1, 2, 60, 61, 120].map((s) => row(AT_MS + s * 1_000)));
+  file.writeEvents([append(0), append(200_000)]);
+  assert.equal(file.prune(AT_MS + 181_000), 1, "seconds stay until their minute was made");
+  assert.deepEqual(rows(), [1, 6, 0]);
+  file.rollUp();
+  assert.equal(file.prune(AT_MS + 181_000), 4);
+  assert.deepEqual(rows(), [1, 2, 2]);
+  assert.equal(file.prune(AT_MS + 241_000), 3);
+  assert.deepEqual(rows(), [0, 1, 1]);
+  assert.equal(file.prune(AT_MS + 241_000), 0);
   file.close();
 });
 
@@ -189,10 +198,10 @@ Deno.test("a file that is locked as it is opened is left alone", () => {
 Deno.test("a full disk loses the write, not the file, and goes on once there is room", () => {
   using folder = tempFolder();
   const path = `${folder.path}/h.sqlite`;
-  const { file } = openFile(path, { maxPages: 12 });
+  const { file } = openFile(path, { maxPages: 24 });
   const large: EventWrite = {
     kind: "append",
-    event: { atMs: AT_MS, kind: "swap", fields: JSON.stringify({ text: "x".repeat(60_000) }) },
+    event: { atMs: AT_MS, kind: "swap", fields: JSON.stringify({ text: "x".repeat(90_000) }) },
     isRepeat: false,
   };
   file.writeEvents([append(1)]);
