@@ -2,11 +2,13 @@
 import type { Libc } from "../ffi/libc.ts";
 import type { Config } from "./config/schema.ts";
 import type { Policy } from "./model/policy.ts";
+import type { PageCache } from "./model/page_cache.ts";
 import type { Clock, Gpu, Log, Proc } from "./model/ports.ts";
 import { openProc } from "./sample/proc.ts";
 import { type TenantProcesses, tenantProcesses } from "./sample/tenant_processes.ts";
 import { isRemoteUrl, portOf } from "./upstream/locality.ts";
 import { connectGpu } from "./workers/nvml_client.ts";
+import { connectPageCache } from "./workers/page_cache_client.ts";
 
 export interface Ground {
   readonly gpu: Gpu;
@@ -16,6 +18,9 @@ export interface Ground {
   readonly comfyUrl: string;
   /** What a simulated box is called; null for the real one. */
   readonly simulation: string | null;
+  readonly pageCache: PageCache;
+  /** The folder that stands for "/" where models are looked for; null = the machine's own. */
+  readonly fileRoot: string | null;
   /** What of the policy this ground sets itself. */
   readonly policy: Partial<Policy>;
   close(): Promise<void>;
@@ -38,7 +43,10 @@ export function openHardware(config: Config, { clock, log, libc }: GroundParts):
     sysRoot: config.proc.sys_root,
   });
   const proc = openProc(libc, config.proc.root);
+  const pageCache = connectPageCache({ clock, procRoot: config.proc.root, sysRoot: config.proc.sys_root });
   return {
+    pageCache,
+    fileRoot: null,
     gpu,
     proc,
     tenants: tenantsOf({ proc, clock, ollamaUrl: config.ollama.url, comfyUrl: config.comfyui.url }),
@@ -46,7 +54,9 @@ export function openHardware(config: Config, { clock, log, libc }: GroundParts):
     comfyUrl: config.comfyui.url,
     simulation: null,
     policy: {},
-    close: () => gpu.close(),
+    close: async () => {
+      await Promise.all([gpu.close(), pageCache.close()]);
+    },
   };
 }
 
@@ -57,7 +67,12 @@ const DEMO_IDLE_MS = 8_000;
 export async function openSimulation(
   { clock, log, libc, dir }: GroundParts & { readonly dir: string },
 ): Promise<Ground> {
-  const [{ openBox }, { startTraffic }] = await Promise.all([import("./lab/box.ts"), import("./lab/traffic.ts")]);
+  const [{ openBox }, { startTraffic }, { layOutModels }, { simulatePageCache }] = await Promise.all([
+    import("./lab/box.ts"),
+    import("./lab/traffic.ts"),
+    import("./lab/model_files.ts"),
+    import("./lab/simulated_page_cache.ts"),
+  ]);
   await Deno.mkdir(dir, { recursive: true });
   const box = await openBox({ clock, dir });
   const gpu = connectGpu({
@@ -68,6 +83,8 @@ export async function openSimulation(
   });
   const proc = openProc(libc, box.procRoot);
   const traffic = startTraffic(box);
+  const fileRoot = `${dir}/root`;
+  const sizes = layOutModels({ root: fileRoot, ollama: box.ollama.installed, comfy: box.comfy.models });
   const { DEFAULT_POLICY } = await import("./model/policy.ts");
   return {
     gpu,
@@ -75,6 +92,8 @@ export async function openSimulation(
     tenants: tenantsOf({ proc, clock, ollamaUrl: box.ollama.url, comfyUrl: box.comfy.url }),
     ollamaUrl: box.ollama.url,
     comfyUrl: box.comfy.url,
+    pageCache: simulatePageCache({ clock, cache: box.pageCache, sizes }),
+    fileRoot,
     simulation: "a simulated RTX 4080 SUPER with a simulated Ollama and ComfyUI",
     policy: { purge: { ...DEFAULT_POLICY.purge, idleMs: DEMO_IDLE_MS } },
     close: async () => {

@@ -10,19 +10,21 @@ import { messageOf } from "./model/failure.ts";
 import type { HistoryItem, StoreStatus } from "./model/history.ts";
 import type { Policy } from "./model/policy.ts";
 import type { Clock, Gpu, Log, OllamaApi, Proc, Store, Timer } from "./model/ports.ts";
-import type { Sample } from "./model/sample.ts";
+import type { Sample, SourceReport } from "./model/sample.ts";
 import type { About, Services } from "./model/services.ts";
 import { watchComfy } from "./sample/comfy_watch.ts";
 import { watchOllama } from "./sample/ollama_watch.ts";
 import { Sampler } from "./sample/sampler.ts";
 import type { TenantProcesses } from "./sample/tenant_processes.ts";
 import { ArbitrationService } from "./services/arbitration.ts";
+import { CacheKeeper, type CachePorts } from "./services/cache_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
 import { seedFootprints } from "./services/footprints.ts";
 import { HealthService } from "./services/health.ts";
 import { HistoryService } from "./services/history.ts";
 import { LiveService } from "./services/live.ts";
 import { ModelsService } from "./services/models.ts";
+import { NO_CACHE } from "./services/no_cache.ts";
 import { createRuns, type RunKeeper } from "./services/runs.ts";
 import type { ComfyClient } from "./upstream/comfy.ts";
 
@@ -30,8 +32,13 @@ import type { ComfyClient } from "./upstream/comfy.ts";
 const STORE_STATUS_MS = 10_000;
 /** Swaps that footprints are learned from at start. */
 const SEED_SWAPS = 1_000;
+/** How long the first sample waits for the servers' first answers: a refusal is there at once, a stall isn't. */
+const FIRST_ANSWER_MS = 500;
+const FIRST_ANSWER_STEP_MS = 10;
 /** What an ordered end may take before it is given up on. */
 const CLOSE_MS = 5_000;
+
+const NO_BLOBS: Readonly<Record<string, readonly string[]>> = {};
 
 export interface HousePorts {
   readonly clock: Clock;
@@ -47,6 +54,8 @@ export interface HousePorts {
   readonly record: (sample: Sample) => void;
   readonly policy: Policy;
   readonly about: About;
+  /** Model files and the page cache; left out, nothing is catalogued or warmed. */
+  readonly cache?: CachePorts;
   /** Fed by completed ticks. */
   readonly ticked: (sample: Sample) => void;
 }
@@ -78,6 +87,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     runs: () => runs.list(),
     simulation: ports.about.simulation,
     comfy: () => comfyWatch.state(),
+    cache: () => cache.service.totals(),
   });
   live.restore(past.items);
   const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initialHouse(ports.policy, past.footprints), {
@@ -100,12 +110,29 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   });
   const performer = new Performer({
     ...ports,
+    residencyBefore: (model) => cache.service.residencyBefore(model),
     listRunners: () => sampler.runners(),
     send,
     resolve: (requestId, reply) => arbitration.resolve(requestId, reply),
     onRecorded: (item) => live.remember(item),
   });
-  const ollamaWatch = watchOllama({ api: ports.ollama, clock });
+  const cache: CacheKeeper = new CacheKeeper({
+    ...ports,
+    ...ports.cache ?? NO_CACHE,
+    isOllamaRemote: ports.ollama.isRemote,
+    runs,
+    sample: () => machine.state.arbiter.sample,
+    load: (model, call) => {
+      const { keepAlive } = ports.policy.load;
+      return arbitration.switchModel({ model, keepAlive, prompt: null, operation: "warm-model" }, call);
+    },
+    onRecorded: (item) => live.remember(item),
+  });
+  const ollamaWatch = watchOllama({
+    api: ports.ollama,
+    clock,
+    storeBlobs: () => cache.catalogue.latest()?.blobsByDigest ?? NO_BLOBS,
+  });
   const comfyWatch = watchComfy({
     api: ports.comfy,
     clock,
@@ -122,12 +149,19 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   });
   const first = Promise.withResolvers<void>();
   const stopping = new AbortController();
+  const hasAsked = firstAnswers([ollamaWatch, comfyWatch], clock);
   const loop = runLoop({
     clock,
-    sample: () => sampler.sample(),
+    sample: async () => {
+      await hasAsked;
+      return await sampler.sample();
+    },
     decide: send,
     record: ports.record,
-    show: (sample) => live.publish(sample),
+    show: (sample) => {
+      cache.tick(sample, arbitration.view());
+      live.publish(sample);
+    },
     ticked: (sample) => {
       first.resolve();
       ports.ticked(sample);
@@ -146,19 +180,39 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       arbitration: () => arbitration.view(),
       store: storeWatch.status,
     }),
-    models: new ModelsService({ clock, comfy: ports.comfy, snapshot: () => live.snapshot() }),
+    models: new ModelsService({
+      clock,
+      comfy: ports.comfy,
+      snapshot: () => live.snapshot(),
+      catalogue: () => cache.catalogue.latest(),
+      residency: (path) => cache.service.book.get(path),
+    }),
+    cache: cache.service,
   };
 
   const close = async () => {
     stopping.abort(new Error("shutdown"));
     ollamaWatch.stop();
     comfyWatch.stop();
+    cache.stop();
     storeWatch.stop();
     send({ type: "stopped", atMs: clock.monotonicMs() });
     const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled()]);
     await Promise.race([ended, clock.sleep(CLOSE_MS)]);
   };
   return { services, runs, ready: first.promise, send, state: () => machine.state, close };
+}
+
+/** Resolves when each watcher has heard something, good or bad, or has waited long enough for the first sample. */
+async function firstAnswers(
+  watches: readonly { report(): SourceReport }[],
+  clock: Clock,
+): Promise<void> {
+  const untilMs = clock.monotonicMs() + FIRST_ANSWER_MS;
+  const hasHeard = ({ lastOkAtMs, lastError }: SourceReport) => lastOkAtMs !== null || lastError !== null;
+  while (clock.monotonicMs() < untilMs && !watches.every((watch) => hasHeard(watch.report()))) {
+    await clock.sleep(FIRST_ANSWER_STEP_MS);
+  }
 }
 
 /** What an earlier service left: the newest events, and the footprints its swaps measured. */

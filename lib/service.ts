@@ -2,7 +2,7 @@
 import type { Libc } from "../ffi/libc.ts";
 import type { Loaded } from "./config/load.ts";
 import type { Places } from "./config/places.ts";
-import { policyOf } from "./config/policy.ts";
+import { cachePolicyOf, policyOf } from "./config/policy.ts";
 import type { Ground } from "./ground.ts";
 import { type House, openHouse } from "./house.ts";
 import { Failure, messageOf } from "./model/failure.ts";
@@ -13,8 +13,10 @@ import { VERSION } from "./model/version.ts";
 import { telemetryRow } from "./record/recorder.ts";
 import type { Retention } from "./record/retention.ts";
 import { DEFAULT_DESKTOP } from "./sample/attribution.ts";
+import type { CatalogueSettings } from "./sample/catalogue.ts";
 import type { AccessPolicy } from "./show/access.ts";
 import type { Listening } from "./show/listen.ts";
+import { openFiles } from "./system/files.ts";
 import { type Owner, type OwnerLock, takeLock } from "./system/owner_lock.ts";
 import { sdNotify } from "./system/sd_notify.ts";
 import { connectComfy } from "./upstream/comfy.ts";
@@ -112,8 +114,32 @@ export async function openHouseOn(
     record: (sample) => store.telemetry(telemetryRow(sample)),
     policy: { ...policyOf(loaded.config), ...ground.policy },
     about,
+    cache: {
+      pageCache: ground.pageCache,
+      files: openFiles(ground.fileRoot === null ? {} : { root: ground.fileRoot }),
+      settings: ground.fileRoot === null ? placesOfModels(loaded) : NO_PLACES,
+      policy: cachePolicyOf(loaded.config),
+    },
     ticked,
   });
+}
+
+const NO_PLACES: CatalogueSettings = {
+  ollamaStores: [],
+  comfyFolders: [],
+  comfyExtraFiles: [],
+  linkTargets: [],
+  home: null,
+};
+
+function placesOfModels({ config, surroundings }: Loaded): CatalogueSettings {
+  return {
+    ollamaStores: config.ollama.models,
+    comfyFolders: config.comfyui.folders,
+    comfyExtraFiles: config.comfyui.extra_model_paths,
+    linkTargets: config.warm.roots,
+    home: surroundings.home,
+  };
 }
 
 /** The card's lock, taken as soon as its uuid is known; a card that somebody else owns ends this service. */

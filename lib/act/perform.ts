@@ -1,5 +1,6 @@
 /** Effects → hardware and servers → result events. Decides nothing; a failure is a result like any other. */
 import type { ArbiterReply } from "../model/arbitration.ts";
+import type { LoadResidency } from "../model/cache.ts";
 import type { ArbiterEffect, ArbiterEvent, Generation, LoadOutcome } from "../model/events.ts";
 import { messageOf } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
@@ -35,6 +36,8 @@ export interface PerformParts {
   readonly policy: Policy;
   /** The server's children as they are now. */
   readonly listRunners: () => readonly Runner[];
+  /** What of a model is in memory before its load, within a fraction of a second, or null. Never rejects. */
+  readonly residencyBefore?: (model: string) => Promise<LoadResidency | null>;
   readonly send: (event: ArbiterEvent) => void;
   readonly resolve: (requestId: string, reply: ArbiterReply) => void;
   /** Called with each event once it is kept, and again when it was completed. */
@@ -171,12 +174,14 @@ export class Performer {
   }
 
   async #load(effect: Extract<ArbiterEffect, { kind: "load" }>, signal: AbortSignal): Promise<void> {
-    const { ollama, clock, policy } = this.#parts;
+    const { ollama, clock, policy, residencyBefore } = this.#parts;
     let outcome: LoadOutcome;
     try {
       // Hanging up is the cure for a load that hangs for ever: it cancels the load on Ollama's side.
+      // Asked beside it: the load waits for nobody, and a runner reads nothing before it has started.
+      const before = residencyBefore?.(effect.request.model) ?? Promise.resolve(null);
       const reply = await ollama.load(effect.request, clock.deadline(policy.load.deadlineMs, signal));
-      outcome = { ok: true, reply };
+      outcome = { ok: true, reply, residency: await before };
     } catch (error) {
       const status = error instanceof UpstreamError ? error.status : null;
       outcome = {

@@ -1,4 +1,5 @@
 /** The configuration as decisions need it. */
+import type { CachePolicy } from "../model/cache.ts";
 import { DEFAULT_POLICY, type Policy } from "../model/policy.ts";
 import { GIB, MIB } from "../model/units.ts";
 import type { Config } from "./schema.ts";
@@ -25,5 +26,18 @@ export function policyOf(config: Pick<Config, "arbitration" | "comfyui" | "load"
     load: { deadlineMs: load.deadline_s * 1000, keepAlive: load.keep_alive },
     needs: Object.fromEntries(Object.entries(needs).map(([name, gib]) => [name, Math.round(gib * GIB)])),
     proceedUnconfirmed: arbitration.proceed_unconfirmed,
+  };
+}
+
+/** What is configured about warming. File sizes, budgets and rates are decimal. */
+export function cachePolicyOf({ warm, pin }: Pick<Config, "warm" | "pin">): CachePolicy {
+  return {
+    budgetBytes: warm.budget_gb === 0 ? null : warm.budget_gb * 1e9,
+    bytesPerS: warm.throttle_mbps === 0 ? null : warm.throttle_mbps * 1e6,
+    reserveBytes: warm.reserve_gb * 1e9,
+    pinBudgetBytes: pin.budget_gb * 1e9,
+    atStart: warm.at_start,
+    whenIdle: warm.when_idle,
+    idleMs: warm.idle_s * 1_000,
   };
 }

@@ -15,12 +15,21 @@ const server = z.strictObject({
 
 const ollama = z.strictObject({
   url: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:11434").describe("where Ollama listens"),
+  models: z.array(z.string().startsWith("/")).default([]).describe(
+    "Ollama's model folders (OLLAMA_MODELS), beside those that its server and the usual places tell",
+  ),
 });
 
 const comfyui = z.strictObject({
   url: z.url({ protocol: /^https?$/ }).default("http://127.0.0.1:8188").describe("where ComfyUI listens"),
   idle_purge_s: z.number().min(0).default(30).describe(
     "seconds of a truly empty queue before ComfyUI is purged; 0 = never by itself",
+  ),
+  folders: z.array(z.string().startsWith("/")).default([]).describe(
+    "ComfyUI's own folders, whose models count while its server is away or doesn't tell",
+  ),
+  extra_model_paths: z.array(z.string().startsWith("/")).default([]).describe(
+    "further extra_model_paths.yaml files, beside those that its server reads",
   ),
   purge_ceiling_ms: z.number().min(1000).default(10000).describe("ms that a purge may take to be confirmed"),
 });
@@ -51,6 +60,28 @@ const load = z.strictObject({
   keep_alive: z.string().default("30m").describe("keep_alive of our own loads where the caller names none"),
 });
 
+const warm = z.strictObject({
+  at_start: z.boolean().default(false).describe("read the models that are used most into memory once the service runs"),
+  when_idle: z.boolean().default(false).describe("do so again whenever both tenants are idle; gives way to their work"),
+  idle_s: z.number().min(5).default(60).describe("seconds without any work that count as idle"),
+  budget_gb: z.number().min(0).default(0).describe(
+    "GB of model files to have in memory; 0 = 80 % of what is free or page cache",
+  ),
+  throttle_mbps: z.number().min(0).default(0).describe(
+    "MB/s to read at; 0 = full speed while nobody else uses the disk, else 300",
+  ),
+  reserve_gb: z.number().min(0).default(2).describe("GB of memory that stay available to programs"),
+  roots: z.array(z.string().startsWith("/")).default([]).describe(
+    "further folders that links in model folders may lead to",
+  ),
+});
+
+const pin = z.strictObject({
+  budget_gb: z.number().min(0).default(0).describe(
+    "GB of model files that may be locked in memory, out of reach for programs; 0 = none",
+  ),
+});
+
 const access = z.strictObject({
   loopback: z.array(z.enum(["read", "operate", "tune", "admin"])).default(["read", "operate"])
     .describe("what a caller on this machine may do without credentials"),
@@ -69,6 +100,8 @@ const access = z.strictObject({
 
 const history = z.strictObject({
   raw_days: z.number().min(0.01).default(14).describe("days that the 1 Hz telemetry is kept"),
+  minute_days: z.number().min(0.01).default(180).describe("days that its minutes are kept: average, least and most"),
+  hour_days: z.number().min(0.01).default(1825).describe("days that its hours are kept"),
   event_days: z.number().min(0.01).default(365).describe("days that events are kept"),
 });
 
@@ -100,8 +133,8 @@ export const ConfigSchema = z.strictObject({
   load: load.prefault({}),
   needs: z.record(z.string(), z.number().positive()).default({})
     .describe('GiB of VRAM that a model needs, by its name ("comfyui" for ComfyUI)'),
-  minute_days: z.number().min(0.01).default(180).describe("days that its minutes are kept: average, least and most"),
-  hour_days: z.number().min(0.01).default(1825).describe("days that its hours are kept"),
+  warm: warm.prefault({}),
+  pin: pin.prefault({}),
   access: access.prefault({}),
   history: history.prefault({}),
   log: log.prefault({}),

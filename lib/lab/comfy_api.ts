@@ -1,7 +1,7 @@
 import { validateGraph } from "./comfy_graph.ts";
 import { type ComfyRoutes, jsonBody, jsonObject, sendJson, ServerTrouble } from "./comfy_http.ts";
 import type { ComfyMemory } from "./comfy_memory.ts";
-import { type ComfyModel, MODEL_FOLDERS } from "./comfy_models.ts";
+import { type ComfyModel, folderPaths, MODEL_FOLDERS } from "./comfy_models.ts";
 import { describeClass, NODE_CLASSES } from "./comfy_nodes.ts";
 import { type ComfyQueue, type HistoryEntry, UnorderableItems } from "./comfy_queue.ts";
 import type { ComfySockets } from "./comfy_sockets.ts";
@@ -63,6 +63,7 @@ export class ComfyApi {
       "/system_stats": { GET: (exchange) => sendJson(exchange, this.#stats()) },
       "/models": { GET: (exchange) => sendJson(exchange, MODEL_FOLDERS) },
       "/models/": { GET: (exchange, folder) => this.#folder(exchange, folder) },
+      "/experiment/models": { GET: (exchange) => sendJson(exchange, folderPaths()) },
       "/embeddings": { GET: (exchange) => sendJson(exchange, []) },
       "/features": {
         GET: (exchange) => sendJson(exchange, { supports_preview_metadata: true, max_upload_size: 104_857_600 }),

@@ -78,6 +78,21 @@ export const MODEL_FOLDERS = [
   "audio_encoders",
 ] as const;
 
+/** Kinds that were renamed have a second folder. */
+const SECOND_FOLDERS: Readonly<Record<string, readonly string[]>> = {
+  text_encoders: ["text_encoders", "clip"],
+  diffusion_models: ["unet", "diffusion_models"],
+  controlnet: ["controlnet", "t2i_adapter"],
+};
+
+/** What `GET /experiment/models` tells: every kind but settings and programs, with its folders. */
+export function folderPaths(): readonly { readonly name: string; readonly folders: readonly string[] }[] {
+  return MODEL_FOLDERS.filter((name) => name !== "configs" && name !== "custom_nodes").map((name) => ({
+    name,
+    folders: (SECOND_FOLDERS[name] ?? [name]).map((folder) => `${COMFY_DIR}/models/${folder}`),
+  }));
+}
+
 /** The file behind a model, for the page cache. */
 export function modelPath(model: ComfyModel): string {
   return `${COMFY_DIR}/models/${model.folder}/${model.name}`;

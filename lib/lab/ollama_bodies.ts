@@ -1,4 +1,5 @@
 /** Bodies of the simulated Ollama, key by key as the recorded ones. Zero metrics are left out, as Go's omitempty does. */
+import { OTHER_BYTES } from "./manifest_text.ts";
 import { hex, type LabModel, MODELS_DIR } from "./ollama_models.ts";
 import { FOREVER_MS, type Loaded } from "./ollama_scheduler.ts";
 
@@ -36,7 +37,7 @@ export function tagRow(model: LabModel, version: OllamaVersion): Json {
     model: model.name,
     modified_at: timestamp(model.modifiedAtMs),
     // All layers and the config.
-    size: model.blobBytes + 11_734,
+    size: model.blobBytes + OTHER_BYTES,
     digest: model.digest,
   };
   if (!isNewGeneration(version)) return { ...row, details: details(model) };

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Bytes } from "../model/units.ts";
+import { manifestText } from "./manifest_text.ts";
 
 const PART = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}$/;
 const HOST = /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}$/;
@@ -35,9 +36,10 @@ export type ModelSpec = Partial<Omit<LabModel, "name" | "blobBytes">> & Pick<Lab
 /** A plausible model of that name and size; whatever matters to a scene can be given. */
 export function labModel(spec: ModelSpec): LabModel {
   const name = displayName(spec.name);
+  const blob = spec.blob ?? `sha256-${hex(`weights ${name}`)}`;
   return {
-    digest: hex(`manifest ${name}`),
-    blob: `sha256-${hex(`weights ${name}`)}`,
+    digest: hex(manifestText({ blob, blobBytes: spec.blobBytes })),
+    blob,
     family: "llama",
     parameterSize: `${(spec.blobBytes / 0.65e9).toFixed(1)}B`,
     quantization: "Q4_K_M",

@@ -3,6 +3,7 @@
  * reason, carried out by act/ and answered by further events.
  */
 import type { ArbiterReply, ArbiterRequest, ModeChange } from "./arbitration.ts";
+import type { LoadResidency } from "./cache.ts";
 import type { NewHistoryItem } from "./history.ts";
 import type { LoadReply, LoadRequest } from "./ports.ts";
 import type { BarrierReading, Sample } from "./sample.ts";
@@ -33,7 +34,12 @@ export type FreeReply =
   | { readonly kind: "failed"; readonly message: string };
 
 export type LoadOutcome =
-  | { readonly ok: true; readonly reply: LoadReply }
+  | {
+    readonly ok: true;
+    readonly reply: LoadReply;
+    /** How much of it lay in memory just before; absent or null where that couldn't be told in time. */
+    readonly residency?: LoadResidency | null;
+  }
   | {
     readonly ok: false;
     readonly message: string;

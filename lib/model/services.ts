@@ -11,9 +11,12 @@ import type {
   SwitchResult,
   YieldResult,
 } from "./arbitration.ts";
+import type { CacheReport, CacheTotals, FileChoice, PinResult, WarmPlan, WarmResult } from "./cache.ts";
+import type { Catalogue } from "./catalogue.ts";
 import type { HistoryItem, HistoryQuery, StoreStatus } from "./history.ts";
 import type { FailureCode } from "./failure.ts";
 import type { Sample } from "./sample.ts";
+import type { Residency } from "./page_cache.ts";
 import type { Timer } from "./ports.ts";
 import type { Bytes, WallMs } from "./units.ts";
 
@@ -57,6 +60,8 @@ export interface Snapshot {
   readonly runs: readonly RunView[];
   /** What a simulated box is called on every door; null on a real one. */
   readonly simulation: string | null;
+  /** Model files in the page cache; absent or null before they were measured. */
+  readonly cache?: CacheTotals | null;
 }
 
 export interface Live {
@@ -145,6 +150,36 @@ export interface ModelEntry {
   readonly parameterSize: string | null;
   readonly quantization: string | null;
   readonly resident: boolean | null;
+  /** Its weight files, where the catalogue found them. */
+  readonly paths?: readonly string[];
+  /** Of those files, each as last measured; null where one wasn't. */
+  readonly residency?: readonly (Residency | null)[];
+  /** Why it can't be loaded or warmed; null when all is well. */
+  readonly problem?: string | null;
+}
+
+/** The page cache: what of the models is in it, and getting more of them in. */
+export interface Cache {
+  /** Failure unavailable before the first look. */
+  catalogue(): Catalogue;
+  /** Sums of the figures at hand; null before the first. */
+  totals(): CacheTotals | null;
+  /** Measures what is older than a few seconds, then reports. */
+  report(signal: AbortSignal): Promise<CacheReport>;
+  /** Reads nothing: what its probes pulled in is dropped again and reported. */
+  plan(request: { budgetBytes: Bytes | null; force: boolean }, signal: AbortSignal): Promise<WarmPlan>;
+  warmAll(
+    request: { budgetBytes: Bytes | null; force: boolean; operation: string },
+    call: CallOptions,
+  ): Promise<WarmResult>;
+  /** `isWeightsOnly` false: loads the model as well. */
+  warmModel(
+    request: FileChoice & { force: boolean; isWeightsOnly: boolean; operation: string },
+    call: CallOptions,
+  ): Promise<WarmResult>;
+  /** `budgetBytes` null: what is configured. */
+  pin(request: FileChoice & { budgetBytes: Bytes | null }, call: CallOptions): Promise<PinResult>;
+  unpin(request: FileChoice): Promise<PinResult>;
 }
 
 /** Who this service is. */
@@ -163,4 +198,5 @@ export interface Services {
   readonly runs: Runs;
   readonly health: Health;
   readonly models: Models;
+  readonly cache: Cache;
 }

@@ -7,7 +7,7 @@ import { RamWire, viewRam } from "./tenants_view.ts";
 
 export const memory = define({
   name: "memory",
-  summary: "Host memory: programs, page cache, free and available",
+  summary: "Host memory: programs, page cache and what of it is model files, free and available",
   access: "read",
   input: z.object({}),
   output: RamWire,
@@ -16,8 +16,8 @@ export const memory = define({
   cli: { words: ["memory"] },
   tool: { name: "get_host_memory_status", idempotent: true },
   handle: (services) => {
-    const { sample } = services.live.snapshot();
-    const view = viewRam(sample.memory);
+    const { sample, cache = null } = services.live.snapshot();
+    const view = viewRam(sample.memory, cache);
     if (view !== null) return view;
     throw new Failure(
       "unavailable",

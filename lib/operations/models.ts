@@ -3,6 +3,7 @@ import * as z from "zod";
 import type { ModelEntry } from "../model/services.ts";
 import { define } from "./operation.ts";
 import { gb, toGb } from "./quantities.ts";
+import { pct } from "./residency_view.ts";
 import { ROUTES } from "./routes.ts";
 
 export const ModelWire = z.object({
@@ -14,6 +15,9 @@ export const ModelWire = z.object({
   parameter_size: z.string().nullable(),
   quantization: z.string().nullable(),
   resident: z.boolean().nullable().describe("in VRAM now; null where that can't be told"),
+  paths: z.array(z.string()).describe("its weight files on this machine, as far as they were found"),
+  residency_pct: z.number().nullable().describe("share of these files in the page cache, as last measured, %"),
+  problem: z.string().nullable().describe("why it can't be loaded or warmed"),
 });
 
 function viewModel(entry: ModelEntry): z.output<typeof ModelWire> {
@@ -26,7 +30,18 @@ function viewModel(entry: ModelEntry): z.output<typeof ModelWire> {
     parameter_size: entry.parameterSize,
     quantization: entry.quantization,
     resident: entry.resident,
+    paths: [...entry.paths ?? []],
+    residency_pct: shareOf(entry.residency ?? []),
+    problem: entry.problem ?? null,
   };
+}
+
+/** Null as long as one of its files isn't known. */
+function shareOf(figures: NonNullable<ModelEntry["residency"]>): number | null {
+  const measured = figures.flatMap((figure) => figure?.kind === "measured" ? [figure] : []);
+  const bytes = measured.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  if (bytes === 0 || measured.length < figures.length) return null;
+  return pct(measured.reduce((sum, { residentBytes }) => sum + residentBytes, 0) / bytes);
 }
 
 export const models = define({

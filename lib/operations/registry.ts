@@ -1,16 +1,19 @@
 /** The list of everything that can be asked of HyperSwap. REST, OpenAPI, MCP and CLI are loops over it. */
 import type * as z from "zod";
 import { arbitration, setArbitration, why } from "./arbitration.ts";
+import { cacheReport, warmPlan } from "./cache.ts";
 import { gpu } from "./gpu.ts";
 import { health, version } from "./health.ts";
 import { db, history } from "./history.ts";
 import { memory } from "./memory.ts";
 import { models } from "./models.ts";
+import { pin, setPinned, unpin } from "./pin.ts";
 import { cancelRun, run, runEvents, runs } from "./runs.ts";
 import { stats } from "./stats.ts";
 import { stream } from "./stream.ts";
 import { switchModel } from "./switch_model.ts";
 import { comfyFree, freeVram, requestVram } from "./vram.ts";
+import { warmAll, warmCancel, warmModel } from "./warm.ts";
 import type { Feed, Operation } from "./operation.ts";
 
 const OPERATIONS = [
@@ -18,6 +21,8 @@ const OPERATIONS = [
   gpu,
   memory,
   models,
+  cacheReport,
+  warmPlan,
   arbitration,
   why,
   history,
@@ -30,6 +35,12 @@ const OPERATIONS = [
   freeVram,
   comfyFree,
   requestVram,
+  warmAll,
+  warmModel,
+  warmCancel,
+  pin,
+  unpin,
+  setPinned,
   setArbitration,
   cancelRun,
 ] as const;

@@ -53,7 +53,7 @@ export function viewStats(snapshot: Snapshot): Stats {
     simulated: sample.simulated,
     simulation: snapshot.simulation,
     gpu: viewGpuStats(sample.gpu),
-    ram: viewRam(sample.memory),
+    ram: viewRam(sample.memory, snapshot.cache ?? null),
     ollama: viewOllama(sample),
     comfyui: viewComfy(sample),
     arbitration: viewArbitration(snapshot.arbitration),

@@ -1,5 +1,6 @@
 /** Ollama, ComfyUI and host memory as `/api/stats` shows them. */
 import * as z from "zod";
+import type { CacheTotals } from "../model/cache.ts";
 import type { HostMemory, Sample } from "../model/sample.ts";
 import type { InstalledModel, OllamaState, ResidentModel } from "../model/tenants.ts";
 import { MIB, round, toGib } from "../model/units.ts";
@@ -13,6 +14,10 @@ export const RamWire = z.object({
   free_gb: gib("free"),
   available_gb: gib("what could be given to programs (MemAvailable)"),
   cache_ratio_pct: z.number().describe("page cache as a share of all memory, %"),
+  model_files_gb: gib("of the page cache, model files, as last measured", null),
+  model_files_total_gb: gib("all model files that were found", null),
+  model_residency_pct: z.number().nullable().describe("share of the model files that is in memory, %"),
+  model_files_measured_at: time("when the oldest of these figures was taken", null),
   swap_total_gb: gib("swap space"),
   swap_used_gb: gib("swap in use"),
 });
@@ -67,7 +72,7 @@ export const ComfyWire = z.object({
 });
 
 /** Host memory, or null when it can't be read. */
-export function viewRam(memory: HostMemory | null): z.output<typeof RamWire> | null {
+export function viewRam(memory: HostMemory | null, cache: CacheTotals | null): z.output<typeof RamWire> | null {
   if (memory === null) return null;
   return {
     total_gb: toGib(memory.totalBytes),
@@ -76,6 +81,12 @@ export function viewRam(memory: HostMemory | null): z.output<typeof RamWire> | n
     free_gb: toGib(memory.freeBytes),
     available_gb: toGib(memory.availableBytes),
     cache_ratio_pct: memory.totalBytes === 0 ? 0 : round((memory.cachedBytes / memory.totalBytes) * 100),
+    model_files_gb: toGib(cache?.residentBytes ?? null),
+    model_files_total_gb: toGib(cache?.bytes ?? null),
+    model_residency_pct: cache === null || cache.measuredBytes === 0
+      ? null
+      : round((cache.residentBytes / cache.measuredBytes) * 100),
+    model_files_measured_at: isoOrNull(cache?.measuredAtMs ?? null),
     swap_total_gb: toGib(memory.swapTotalBytes),
     swap_used_gb: toGib(memory.swapTotalBytes - memory.swapFreeBytes),
   };

@@ -2,6 +2,9 @@ import type { Clock, OllamaApi } from "../model/ports.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import { UpstreamError } from "../upstream/upstream_error.ts";
 
+/** Manifest digest → blobs. */
+type Blobs = Readonly<Record<string, readonly string[]>>;
+
 /** What is known of a model that may be asked for. */
 interface Named {
   readonly name: string;
@@ -20,16 +23,23 @@ export class BlobCache {
   /** Digest → a name to ask by, in the order of asking. */
   #wanted = new Map<string, string>();
   readonly #retryAtMs = new Map<string, MonotonicMs>();
-  #byDigest: Readonly<Record<string, readonly string[]>> = {};
+  readonly #storeBlobs: () => Blobs;
+  #asked: Blobs = {};
+  #joined: { readonly store: Blobs; readonly asked: Blobs; readonly all: Blobs } | null = null;
 
-  constructor(api: OllamaApi, clock: Clock) {
+  constructor(api: OllamaApi, options: { readonly clock: Clock; readonly storeBlobs: () => Blobs }) {
     this.#api = api;
-    this.#clock = clock;
+    this.#clock = options.clock;
+    this.#storeBlobs = options.storeBlobs;
   }
 
   /** A new object whenever something was learned. */
-  get byDigest(): Readonly<Record<string, readonly string[]>> {
-    return this.#byDigest;
+  get byDigest(): Blobs {
+    const [store, asked] = [this.#storeBlobs(), this.#asked];
+    if (this.#joined?.store !== store || this.#joined.asked !== asked) {
+      this.#joined = { store, asked, all: { ...asked, ...store } };
+    }
+    return this.#joined.all;
   }
 
   /** Notes models whose blobs will be needed. */
@@ -48,18 +58,21 @@ export class BlobCache {
   }
 
   #unknown(models: readonly Named[]): readonly Named[] {
-    return models.filter(({ digest }) => digest !== "" && this.#byDigest[digest] === undefined);
+    const known = this.byDigest;
+    return models.filter(({ digest }) => digest !== "" && known[digest] === undefined);
   }
 
   /** Asks for one model, the first that is due. */
   async askNext(signal: AbortSignal): Promise<void> {
     const nowMs = this.#clock.monotonicMs();
-    const due = [...this.#wanted].find(([digest]) => (this.#retryAtMs.get(digest) ?? nowMs) <= nowMs);
+    const known = this.byDigest;
+    const isDue = (digest: string) => known[digest] === undefined && (this.#retryAtMs.get(digest) ?? nowMs) <= nowMs;
+    const due = [...this.#wanted].find(([digest]) => isDue(digest));
     if (due === undefined) return;
     const [digest, name] = due;
     try {
       const blobs = await this.#api.weightBlobs(name, signal);
-      this.#byDigest = { ...this.#byDigest, [digest]: blobs };
+      this.#asked = { ...this.#asked, [digest]: blobs };
       this.#wanted.delete(digest);
       this.#retryAtMs.delete(digest);
     } catch (error) {

@@ -18,11 +18,16 @@ export interface Layer {
   readonly sizeBytes: Bytes;
 }
 
+export interface WeightLayer extends Layer {
+  /** What a runner's `--model` names. A projector or an adapter may be shared by models that have nothing else in common. */
+  readonly isModel: boolean;
+}
+
 export interface Manifest {
   /** The config blob; null where the manifest names none. */
   readonly config: Layer | null;
   /** What a load reads: model, projector, adapter, draft and tensor layers. */
-  readonly weights: readonly Layer[];
+  readonly weights: readonly WeightLayer[];
   /** All layers and the config: what `/api/tags` calls the size. */
   readonly sizeBytes: Bytes;
 }
@@ -48,7 +53,7 @@ export function parseManifest(text: string): Manifest {
   const weights = read.filter((entry) => WEIGHTS.has(entry.type) && (entry.type !== "model" || entry === lastModel));
   return {
     config,
-    weights: weights.map(({ layer }) => layer),
+    weights: weights.map(({ type, layer }) => ({ ...layer, isModel: type === "model" })),
     sizeBytes: read.reduce((sum, { layer }) => sum + layer.sizeBytes, config?.sizeBytes ?? 0),
   };
 }

@@ -23,7 +23,7 @@ export interface StoreModel {
   readonly name: string;
   readonly digest: string;
   readonly sizeBytes: Bytes;
-  /** `sha256-…`, in the order of the manifest. */
+  /** `sha256-…`: what a runner's `--model` names; none of a safetensors model, whose runner names the model instead. */
   readonly blobs: readonly string[];
   readonly files: readonly FoundFile[];
   readonly problem: string | null;
@@ -131,8 +131,9 @@ export class OllamaStore {
       if (typeof found === "string") problems.push(found);
       else files.push(found);
     }
+    const blobs = weights.filter(({ isModel }) => isModel).map(({ blob }) => blob);
     const problem = problems.length === 0 ? null : `Cannot load ${name}: ${problems.join("; ")}`;
-    return { name, digest, sizeBytes, blobs: weights.map(({ blob }) => blob), files, problem };
+    return { name, digest, sizeBytes, blobs, files, problem };
   }
 
   async #weight({ blob, sizeBytes }: Layer): Promise<FoundFile | string> {

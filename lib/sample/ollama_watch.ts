@@ -11,7 +11,11 @@ import { awaitFirstAnswer, explainReach, type Reach } from "./reach.ts";
 export interface OllamaWatchOptions {
   readonly api: OllamaApi;
   readonly clock: Clock;
+  /** Manifest digest → model blobs, where the store is ours to read; the rest is asked for, one model a second. */
+  readonly storeBlobs?: () => Readonly<Record<string, readonly string[]>>;
 }
+
+const NO_STORE: ReturnType<NonNullable<OllamaWatchOptions["storeBlobs"]>> = {};
 
 /** Everything but what /proc tells: the server's process and its runners. */
 export type OllamaWatchState = Omit<OllamaState, "server" | "runners">;
@@ -58,11 +62,11 @@ class OllamaWatcher implements OllamaWatch {
   #psFailure: UpstreamError | null = null;
   #heardAtMs: MonotonicMs | null = null;
 
-  constructor({ api, clock }: OllamaWatchOptions) {
+  constructor({ api, clock, storeBlobs = () => NO_STORE }: OllamaWatchOptions) {
     this.#api = api;
     this.#clock = clock;
     this.#calls = new CallReport(clock);
-    this.#blobs = new BlobCache(api, clock);
+    this.#blobs = new BlobCache(api, { clock, storeBlobs });
     this.#psPoller = startPoller({ clock, work: (signal) => this.#readPs(signal), periodMs: () => PS_MS });
     this.#tagsPoller = startPoller({ clock, work: (signal) => this.#readTags(signal), periodMs: () => TAGS_MS });
     this.#blobsPoller = startPoller({ clock, work: (signal) => this.#readBlobs(signal), periodMs: () => BLOBS_MS });

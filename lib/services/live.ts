@@ -1,3 +1,4 @@
+import type { CacheTotals } from "../model/cache.ts";
 import { Failure } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
 import type { Log, Timer } from "../model/ports.ts";
@@ -17,6 +18,7 @@ export interface LiveParts {
   readonly simulation: string | null;
   /** What ComfyUI's watcher knows now: its news can't wait for the next second. */
   readonly comfy: () => Omit<ComfyState, "server">;
+  readonly cache: () => CacheTotals | null;
 }
 
 /** Everything live as one immutable value: made anew a second, and whenever arbitration or the record moves. */
@@ -41,6 +43,7 @@ export class LiveService implements Live {
       history: this.#history,
       runs: this.#parts.runs(),
       simulation: this.#parts.simulation,
+      cache: this.#parts.cache(),
     };
   }
 

@@ -22,6 +22,12 @@ const RESOURCES = [
     description: "Installed Ollama models and ComfyUI files",
   },
   {
+    uri: "gpu://cache/residency",
+    operation: "cache-report",
+    name: "Page cache",
+    description: "How much of each model file is in memory",
+  },
+  {
     uri: "gpu://history/switches",
     operation: "history",
     name: "History",

@@ -45,3 +45,15 @@ Deno.test("no time, no size: unclassified, with nothing made up", () => {
     assert.deepEqual([found.class, found.bytesPerSecond], ["unclassified", null]);
   }
 });
+
+Deno.test("where bandwidth and residency disagree both are said, and counted pages win", () => {
+  // 12.87 GB in 4.9 s reads as a hit, but only 30 % of it was in memory: a fast disk.
+  const counted = classifyLoad({ ...load, residencyPct: 30, isResidencyExact: true });
+  assert.equal(counted.class, "cold");
+  assert.match(verdictOf(counted), /residency before: 30 %.*RAM Cache Hit/);
+  const sampled = classifyLoad({ ...load, residencyPct: 30, isResidencyExact: false });
+  assert.equal(sampled.class, "ram_hit");
+  assert.match(verdictOf(sampled), /30 % of it seemed to be in memory/);
+  const agreed = classifyLoad({ ...load, residencyPct: 97, isResidencyExact: true });
+  assert.deepEqual([agreed.class, agreed.basis], ["ram_hit", "bandwidth: model bytes ÷ load time"]);
+});
