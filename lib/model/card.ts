@@ -118,6 +118,8 @@ export interface RestoreReport {
   readonly levers: readonly LeverReport[];
   /** Set when an owner before this one ended without its restore; reported until `forgetUncleanEnd`. */
   readonly uncleanEnd: { readonly atMs: WallMs; readonly profile: string | null } | null;
+  /** Why the journal couldn't be brought up to date; the card was put back all the same. */
+  readonly journalProblem: string | null;
 }
 
 /** What happens to the card by itself. */
@@ -126,6 +128,8 @@ export type CardEvent =
   | { readonly kind: "xid"; readonly atMs: WallMs; readonly code: number; readonly source: "nvml" | "kmsg" }
   /** The library was opened anew (driver reload, card lost and back): what was set may be gone. */
   | { readonly kind: "reopened"; readonly atMs: WallMs }
+  /** A lever that had failed in passing was tried again. */
+  | { readonly kind: "retried"; readonly atMs: WallMs; readonly report: LeverReport }
   /** The writer itself gave manual fans back to the card, since the temperature can't be trusted. */
   | { readonly kind: "fans_released"; readonly atMs: WallMs; readonly reason: string; readonly report: LeverReport };
 
