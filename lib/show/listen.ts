@@ -42,7 +42,11 @@ export async function listen(options: ListenOptions): Promise<Listening> {
       url: `http://${host}:${port}`,
       port,
       socketPath,
-      stop: async () => void await Promise.all(servers.map((server) => server.shutdown())),
+      async stop() {
+        await Promise.all(servers.map((server) => server.shutdown()));
+        // Deno 2.4.2 leaves the socket's file behind.
+        if (socketPath !== null) await removeSocket(socketPath);
+      },
     };
   } catch (error) {
     await Promise.all(servers.map((server) => server.shutdown()));
@@ -73,14 +77,20 @@ async function serveUnix(rest: RestDoor, path: string): Promise<Server> {
   try {
     await Deno.mkdir(path.slice(0, Math.max(1, path.lastIndexOf("/"))), { recursive: true });
     // The owner's lock is held by now: a socket that stands there was left by a service that is gone.
-    await Deno.remove(path).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    await removeSocket(path);
     return Deno.serve({ path, onListen: () => {} }, (request) => rest.fetch(request, { transport: "unix" }));
   } catch (error) {
     throw new Failure("unavailable", `Cannot listen on ${path}: ${messageOf(error)}`, {
       hint: "Set server.socket to a path whose folder this user may write",
       cause: error,
     });
+  }
+}
+
+async function removeSocket(path: string): Promise<void> {
+  try {
+    await Deno.remove(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }
