@@ -62,12 +62,13 @@ export function planWarm(facts: PlanFacts): Omit<WarmPlan, "probed"> {
     // Locked pages were taken off the budget before.
     if (isPinned) {
       skipped.push({ ...about, cause: "pinned", why: "its pages are locked: it is in memory whatever happens" });
+    } else if (isResident && !facts.force) {
+      const taken = Math.min(sizeBytes, roomBytes);
+      roomBytes -= taken;
+      keptBytes += taken;
+      skipped.push({ ...about, cause: "resident", why: residentWhy(residency) });
     } else if (sizeBytes > roomBytes) {
       skipped.push({ ...about, cause: "budget", why: beyond(sizeBytes, roomBytes, budget.bytes) });
-    } else if (isResident && !facts.force) {
-      roomBytes -= sizeBytes;
-      keptBytes += sizeBytes;
-      skipped.push({ ...about, cause: "resident", why: residentWhy(residency) });
     } else {
       roomBytes -= sizeBytes;
       const readBytes = facts.force ? sizeBytes : sizeBytes - residentBytes(residency);

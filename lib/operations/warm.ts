@@ -84,9 +84,10 @@ export const choice = {
   filepath: z.string().min(1).optional().describe("a model file's absolute path, instead of model_name"),
 };
 
-/** The choice as the service takes it. */
+/** The choice as the service takes it. No model's name begins with a slash, so that is a path. */
 export function chosen(input: { model_name?: string | undefined; filepath?: string | undefined }) {
-  return { model: input.model_name ?? null, path: input.filepath ?? null };
+  const { model_name: model = null, filepath: path = null } = input;
+  return model !== null && path === null && model.startsWith("/") ? { model: null, path: model } : { model, path };
 }
 
 export const warmAll = define({

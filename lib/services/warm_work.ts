@@ -54,7 +54,9 @@ export async function warmFiles(order: WarmOrder, call: CallOptions, parts: Warm
   }
   const result = resultOf(order, { files, stoppedBy, durationMs: clock.monotonicMs() - startedMs });
   const end = call.signal.aborted ? "cancelled" : stoppedBy === null ? "done" : files.at(-1)?.end ?? "done";
-  record({ kind: "warm", fields: warmFields(order.operation, result, end) });
+  // Where all was in memory already nothing has happened.
+  const hasRead = files.some((file) => file.end !== "skipped");
+  if (hasRead || end === "cancelled") record({ kind: "warm", fields: warmFields(order.operation, result, end) });
   call.signal.throwIfAborted();
   return result;
 }

@@ -1,5 +1,6 @@
 /** Answers for people: tables and sentences with units. `--json` has everything; here stands what one looks for. */
 import type { Operations } from "../operations/registry.ts";
+import { renderCache, renderPlan, renderWarm } from "./cli_cache.ts";
 import { labelled, quantity, table } from "./cli_output.ts";
 import type { Style } from "./cli_output.ts";
 import { clock, renderEvents } from "./cli_events.ts";
@@ -23,7 +24,7 @@ const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
   gpu: renderGpu,
   memory: renderMemory,
   models: ({ models }, style) =>
-    table(["SOURCE", "MODEL", "SIZE", "FAMILY", "QUANTIZATION", "IN VRAM"], models.map(modelRow), {
+    table(["SOURCE", "MODEL", "SIZE", "FAMILY", "QUANTIZATION", "IN VRAM", "IN RAM"], models.map(modelRow), {
       style,
       empty: "No models: neither Ollama nor ComfyUI offers any",
     }),
@@ -53,6 +54,10 @@ const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
       "",
     ),
   "switch-model": renderSwitch,
+  "cache-report": renderCache,
+  "warm-plan": renderPlan,
+  "warm-all": renderWarm,
+  "warm-model": renderWarm,
 };
 
 function renderMemory(ram: Answer<"memory">, style: Style): string {
@@ -60,6 +65,7 @@ function renderMemory(ram: Answer<"memory">, style: Style): string {
     ["total", quantity(ram.total_gb, "GiB", 2)],
     ["used", quantity(ram.used_gb, "GiB", 2)],
     ["page cache", `${quantity(ram.cached_gb, "GiB", 2)} (${ram.cache_ratio_pct} %)`],
+    ["of it models", `${quantity(ram.model_files_gb, "GiB", 2)} (${quantity(ram.model_residency_pct, "%")} of all)`],
     ["free", quantity(ram.free_gb, "GiB", 2)],
     ["available", quantity(ram.available_gb, "GiB", 2)],
     ["swap", `${quantity(ram.swap_used_gb, "", 2)} of ${quantity(ram.swap_total_gb, "GiB", 2)} used`],
@@ -74,6 +80,7 @@ function modelRow(model: Answer<"models">["models"][number]): string[] {
     [model.family, model.parameter_size].filter((part) => part !== null).join(" ") || "–",
     model.quantization ?? "–",
     model.resident === null ? "–" : model.resident ? "yes" : "no",
+    quantity(model.residency_pct, "%"),
   ];
 }
 

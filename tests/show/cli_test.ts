@@ -69,7 +69,12 @@ Deno.test("alone it is status, for people; with --json exactly one document", as
 Deno.test("every operation is a command, and every answer one document", async () => {
   const box = fakeBox();
   const run = box.runs.start("switch-model", () => Promise.resolve({}));
+  const warm = box.runs.start("warm-all", () => Promise.resolve({}));
   const args: Readonly<Record<string, string>> = {
+    "warm-model": "qwen3:14b",
+    "warm-cancel": warm.id,
+    pin: "qwen3:14b",
+    unpin: "qwen3:14b",
     "switch-model": "qwen3:14b",
     "request-vram": "2",
     "set-arbitration": "observe",

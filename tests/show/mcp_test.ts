@@ -77,6 +77,8 @@ Deno.test("every tool's answer is structured, and the client finds that it fits 
     set_arbitration_mode: { mode: "auto" },
     get_run: { id: run.id },
     cancel_run: { id: run.id },
+    prewarm_single_model: { model_name: "qwen3:14b" },
+    set_pinned_models: { pinned: true, model_name: "qwen3:14b" },
   };
   for (const { tool } of operations) {
     if (tool === false) continue;
@@ -147,6 +149,7 @@ Deno.test("resources answer what their operations answer", async () => {
   assert.deepEqual(resources.map(({ uri }) => uri), [
     "gpu://metrics/live",
     "gpu://models/catalog",
+    "gpu://cache/residency",
     "gpu://history/switches",
   ]);
   for (const { uri } of resources) {

@@ -18,7 +18,14 @@ Deno.test("a read answers what the operation answers", async () => {
 Deno.test("every operation is reached under its path", async () => {
   const { ask, box } = openDoor();
   const run = box.runs.start("switch-model", () => Promise.resolve({}));
+  const warm = box.runs.start("warm-all", () => Promise.resolve({}));
   const inputs: Readonly<Record<string, unknown>> = {
+    "warm-all": { wait: true },
+    "warm-model": { model_name: "qwen3:14b" },
+    "warm-cancel": { id: warm.id },
+    pin: { model_name: "qwen3:14b" },
+    unpin: { model_name: "qwen3:14b" },
+    "set-pinned": { pinned: true, model_name: "qwen3:14b" },
     "switch-model": { model: "qwen3:14b" },
     "request-vram": { needed_gb: 1 },
     "set-arbitration": { mode: "observe" },
