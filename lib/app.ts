@@ -9,7 +9,7 @@ import { loadConfig } from "./config/load.ts";
 import { placesOf } from "./config/places.ts";
 import type { Ground } from "./ground.ts";
 import type { House } from "./house.ts";
-import { Failure, messageOf } from "./model/failure.ts";
+import { Failure, FAILURES, messageOf } from "./model/failure.ts";
 import { VERSION } from "./model/version.ts";
 import { memoryStore } from "./record/memory_store.ts";
 import { readOnlyStore } from "./record/read_only_store.ts";
@@ -86,20 +86,25 @@ async function run(base: Base, openGround: (base: Base) => Promise<Ground>): Pro
   using _lock = takeLock(`${places.stateDir}/owner.lock`, base.libc, owner);
   const ground = await openGround(base);
   const service = await openService(base, { ground, access, owner });
-  const ended = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<number>();
+  service.over.catch((error) => {
+    // Better gone, and started again by systemd, than alive and blind.
+    log.error("Cannot go on", { error: messageOf(error) });
+    ended.resolve(FAILURES[error instanceof Failure ? error.code : "internal"].exit);
+  });
   using _signals = asDisposable(watchSignals({
     onStop: (signal) => {
       log.info(`Stopping on ${signal}`);
-      ended.resolve();
+      ended.resolve(0);
     },
     onReload: () => log.warn("Cannot reload the configuration while running: restart the service"),
   }));
   log.info(
     `HyperSwap ${VERSION} is at ${service.listening.url}${ground.simulation === null ? "" : ` (${ground.simulation})`}`,
   );
-  await ended.promise;
+  const code = await ended.promise;
   await Promise.race([service.close(), clock.sleep(SHUTDOWN_MS)]);
-  return 0;
+  return code;
 }
 
 /**

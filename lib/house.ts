@@ -56,7 +56,7 @@ export interface HousePorts {
   readonly about: About;
   /** Model files and the page cache; left out, nothing is catalogued or warmed. */
   readonly cache?: CachePorts;
-  /** Fed by completed ticks. */
+  /** Fed by completed ticks. What it throws ends the loop. */
   readonly ticked: (sample: Sample) => void;
 }
 
@@ -65,6 +65,8 @@ export interface House {
   readonly runs: RunKeeper;
   /** Resolves once the first sample is in. */
   readonly ready: Promise<void>;
+  /** Resolves when the loop has ended as it was told to; rejects when it broke: nothing is sampled or decided then. */
+  readonly over: Promise<void>;
   send(event: HouseEvent): void;
   state(): HouseState;
   /** Stops deciding, ends runs and watchers, keeps what is still to be kept. The ports stay open. */
@@ -101,7 +103,14 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       if (event.type !== "sampled") live.touch();
     },
   });
-  const send = (event: HouseEvent) => machine.send(event);
+  // A defect in one decision costs that decision: the state is as it was, and the next event finds it so.
+  const send = (event: HouseEvent) => {
+    try {
+      machine.send(event);
+    } catch (error) {
+      log.error(`Defect in a decision on ${event.type}`, { error: stackOf(error) });
+    }
+  };
   const arbitration: ArbitrationService = new ArbitrationService({
     clock,
     state: () => machine.state.arbiter,
@@ -200,7 +209,11 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled()]);
     await Promise.race([ended, clock.sleep(CLOSE_MS)]);
   };
-  return { services, runs, ready: first.promise, send, state: () => machine.state, close };
+  return { services, runs, ready: first.promise, over: loop, send, state: () => machine.state, close };
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error);
 }
 
 /** Resolves when each watcher has heard something, good or bad, or has waited long enough for the first sample. */

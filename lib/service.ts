@@ -36,6 +36,8 @@ export interface Base {
 
 export interface Service {
   readonly listening: Listening;
+  /** See House.over. */
+  readonly over: Promise<void>;
   close(): Promise<void>;
 }
 
@@ -74,7 +76,7 @@ export async function openService(
     socketPath: places.socketPath,
     guardSocket: guardSocket(libc),
   });
-  await house.ready;
+  await Promise.race([house.ready, house.over]);
   systemd.ready(`Listening on ${listening.url}`);
   await store.append({
     atMs: clock.wallMs(),
@@ -91,7 +93,7 @@ export async function openService(
     await store.close();
     card[Symbol.dispose]();
   };
-  return { listening, close };
+  return { listening, over: house.over, close };
 }
 
 /** The house on a ground, with clients for the servers the ground names. */
