@@ -83,9 +83,10 @@ async function run(base: Base, openGround: (base: Base) => Promise<Ground>): Pro
     socket: places.socketPath,
     since: new Date(clock.wallMs()).toISOString(),
   };
-  using _lock = takeLock(`${places.stateDir}/owner.lock`, base.libc, owner);
+  using lock = takeLock(`${places.stateDir}/owner.lock`, base.libc, owner);
   const ground = await openGround(base);
   const service = await openService(base, { ground, access, owner });
+  lock.tell({ ...owner, url: service.listening.url });
   const ended = Promise.withResolvers<number>();
   service.over.catch((error) => {
     // Better gone, and started again by systemd, than alive and blind.

@@ -18,6 +18,8 @@ export interface Owner {
 
 export interface OwnerLock extends Disposable {
   readonly path: string;
+  /** Writes down what has become known since: the port that was free, say. */
+  tell(owner: Owner): void;
 }
 
 /**
@@ -30,16 +32,24 @@ export function takeLock(path: string, calls: LockCalls, owner: Owner): OwnerLoc
     calls.close(fd);
     throw refusal(path, readOwner(path));
   }
+  const tell = (known: Owner) => writeOwner(path, known);
+  try {
+    tell(owner);
+  } catch (error) {
+    calls.close(fd);
+    throw error;
+  }
+  return { path, tell, [Symbol.dispose]: () => calls.close(fd) };
+}
+
+function writeOwner(path: string, owner: Owner): void {
   try {
     Deno.writeTextFileSync(path, `${JSON.stringify(owner)}\n`);
   } catch (error) {
     // Another user left the file; the lock is ours all the same, only it can't say so.
-    if (!(error instanceof Deno.errors.PermissionDenied)) {
-      calls.close(fd);
-      throw new Failure("unavailable", `Cannot write ${path}: ${messageOf(error)}`, { cause: error });
-    }
+    if (error instanceof Deno.errors.PermissionDenied) return;
+    throw new Failure("unavailable", `Cannot write ${path}: ${messageOf(error)}`, { cause: error });
   }
-  return { path, [Symbol.dispose]: () => calls.close(fd) };
 }
 
 /** Who wrote the file last; null when it can't be read. Says nothing about whether that one still lives. */
