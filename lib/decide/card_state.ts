@@ -39,6 +39,8 @@ export interface Wish {
 /** The last write that was decided for a lever. */
 export interface Asked extends Wish {
   readonly atMs: MonotonicMs;
+  /** True: it must be written again, whatever is wanted. */
+  readonly isVoid: boolean;
 }
 
 export interface CardKnown {
