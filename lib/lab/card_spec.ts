@@ -37,6 +37,11 @@ export interface CardSpec {
   readonly fanMaxPct: number;
   readonly fanMaxRpm: number;
   readonly maxClocks: ClockSet;
+  /** Lowest and highest clock offset, MHz; 0 and 0: not adjustable. */
+  readonly offsets: {
+    readonly graphics: readonly [number, number];
+    readonly memory: readonly [number, number];
+  };
   readonly idleClocks: ClockSet;
   readonly pcieMaxGen: number;
   readonly pcieMaxWidth: number;
@@ -62,6 +67,7 @@ export const RTX_4080_SUPER: CardSpec = {
   fanMinPct: 30,
   fanMaxPct: 100,
   fanMaxRpm: 3_200,
+  offsets: { graphics: [-1_000, 1_000], memory: [-2_000, 6_000] },
   maxClocks: { graphics: 3_105, sm: 3_105, memory: 11_501, video: 2_415 },
   idleClocks: { graphics: 210, sm: 210, memory: 405, video: 555 },
   pcieMaxGen: 4,

@@ -42,12 +42,21 @@ export const CALLS = [
   "pcieMaxWidth",
   "pcieThroughputKbps",
   "fieldValues",
+  "supportedClocksMhz",
+  "clockOffset",
+  "watchXid",
+  "setPowerLimitW",
+  "lockClocks",
+  "unlockClocks",
+  "setClockOffset",
+  "setFanPct",
+  "setFanAuto",
 ] as const;
 export type Call = typeof CALLS[number];
 
 export const FANS = 4;
 
-const PER_FAN = ["fanPct", "fanTargetPct", "fanRpm", "fanIsManual"] as const;
+const PER_FAN = ["fanPct", "fanTargetPct", "fanRpm", "fanIsManual", "fanPinnedPct"] as const;
 const GAUGE_NAMES = [
   "totalBytes",
   "reservedBytes",
@@ -87,6 +96,16 @@ const GAUGE_NAMES = [
   "pcieMaxWidth",
   "pcieTxKbps",
   "pcieRxKbps",
+  "coreLockMhz",
+  "memLockMhz",
+  "coreOffsetMhz",
+  "memOffsetMhz",
+  "coreOffsetMinMhz",
+  "coreOffsetMaxMhz",
+  "memOffsetMinMhz",
+  "memOffsetMaxMhz",
+  "xidCount",
+  "xidCode",
 ] as const;
 export type Gauge = typeof GAUGE_NAMES[number];
 export type FanGauge = typeof PER_FAN[number];

@@ -1,6 +1,8 @@
 import type { Nvml } from "../../ffi/nvml.ts";
+import type { NvmlLevers } from "../../ffi/nvml_levers.ts";
 import { type CardSpec, type ClockSet, RTX_4080_SUPER } from "./card_spec.ts";
 import { type Call, CALLS, type Gauge, GpuPage, TABLE_BYTES, type TableProcess } from "./gpu_layout.ts";
+import { type SetLevers, setLevers, tableLevers } from "./table_levers.ts";
 import { TableNvml, type TableNvmlOptions } from "./table_nvml.ts";
 
 /** What the card's sensors show; whatever is left out stays as it is. */
@@ -129,9 +131,25 @@ export class GpuTable {
     this.#publish();
   }
 
+  /** Makes a setter say yes and do nothing, as drivers were seen to; or end that. */
+  ignore(call: Call, isIgnored: boolean): void {
+    this.#page.setCode(call, isIgnored ? -1 : 0);
+  }
+
+  /** What the card's levers were set to, through whichever thread. */
+  get levers(): SetLevers {
+    return setLevers(this.#page);
+  }
+
+  /** The driver tells of a fault. */
+  xid(code: number): void {
+    this.#page.setGauge("xidCode", code);
+    this.#page.setGauge("xidCount", this.#page.gauge("xidCount") + 1);
+  }
+
   /** The library over this table, for code in the same thread: never blocks, whatever the table says. */
-  open(): Nvml {
-    return new TableNvml(this.#page, { blocks: false });
+  open(): Nvml & NvmlLevers {
+    return openPage(this.#page, { blocks: false });
   }
 
   #publish(): void {
@@ -146,10 +164,18 @@ export class GpuTable {
 }
 
 /** Opens a simulated card from another thread. Calls block there as the driver's do, unless told otherwise. */
-export function openGpuTable(buffer: SharedArrayBuffer, options: TableNvmlOptions = { blocks: true }): Nvml {
+export function openGpuTable(
+  buffer: SharedArrayBuffer,
+  options: TableNvmlOptions = { blocks: true },
+): Nvml & NvmlLevers {
   const page = new GpuPage(buffer);
   if (!page.isFormatted()) throw new RangeError("Cannot open a GPU table: nothing was written to it");
-  return new TableNvml(page, options);
+  return openPage(page, options);
+}
+
+function openPage(page: GpuPage, options: TableNvmlOptions): Nvml & NvmlLevers {
+  const nvml = new TableNvml(page, options);
+  return Object.assign(nvml, tableLevers(page, (call, look) => nvml.ask(call, look)));
 }
 
 function writeCard(page: GpuPage, card: CardSpec): void {
@@ -180,6 +206,15 @@ function writeCard(page: GpuPage, card: CardSpec): void {
     pcieMaxWidth: card.pcieMaxWidth,
     pcieWidth: card.pcieMaxWidth,
     utilStampUs: 0,
+    coreLockMhz: 0,
+    memLockMhz: 0,
+    coreOffsetMhz: 0,
+    memOffsetMhz: 0,
+    coreOffsetMinMhz: card.offsets.graphics[0],
+    coreOffsetMaxMhz: card.offsets.graphics[1],
+    memOffsetMinMhz: card.offsets.memory[0],
+    memOffsetMaxMhz: card.offsets.memory[1],
+    xidCount: 0,
   };
   writeGauges(page, gauges);
 }

@@ -39,4 +39,13 @@ export const SYMBOLS: Readonly<Record<Call, string>> = {
   pcieMaxWidth: "nvmlDeviceGetMaxPcieLinkWidth",
   pcieThroughputKbps: "nvmlDeviceGetPcieThroughput",
   fieldValues: "nvmlDeviceGetFieldValues",
+  supportedClocksMhz: "nvmlDeviceGetSupportedGraphicsClocks",
+  clockOffset: "nvmlDeviceGetClockOffsets",
+  watchXid: "nvmlDeviceRegisterEvents",
+  setPowerLimitW: "nvmlDeviceSetPowerManagementLimit",
+  lockClocks: "nvmlDeviceSetGpuLockedClocks",
+  unlockClocks: "nvmlDeviceResetGpuLockedClocks",
+  setClockOffset: "nvmlDeviceSetClockOffsets",
+  setFanPct: "nvmlDeviceSetFanSpeed_v2",
+  setFanAuto: "nvmlDeviceSetDefaultFanSpeed_v2",
 };

@@ -2,6 +2,7 @@ import type { Timer } from "../model/ports.ts";
 import type { CardSpec, ClockSet } from "./card_spec.ts";
 import type { Ground } from "./ground.ts";
 import { LabClock } from "./lab_clock.ts";
+import type { SetLevers } from "./table_levers.ts";
 
 const TICK_MS = 200;
 /** Decoding never drew more than 224 W on the measured card; diffusion runs into the power limit. */
@@ -52,7 +53,8 @@ export class SensorModel implements Timer {
     const { card } = table;
     const { imagePct, otherPct } = this.#workload();
     const loadPct = Math.min(100, Math.max(imagePct, otherPct));
-    const limitW = card.defaultLimitW;
+    const { levers } = table;
+    const limitW = levers.powerLimitW;
     const wantedW = card.idleW + (limitW - card.idleW) * imagePct / 97 + (DECODE_W - card.idleW) * otherPct / 97;
     const noise = loadPct > 0 ? random.between(-4, 4) : random.between(-0.6, 0.6);
     const targetW = Math.min(limitW, Math.max(card.idleW, wantedW + noise));
@@ -60,7 +62,10 @@ export class SensorModel implements Timer {
     this.#energyJ += this.#powerW * TICK_MS / 1_000;
     const warmC = AMBIENT_C + this.#powerW * WARMTH_C_PER_W * (1 - this.#fanPct / 700);
     this.#temperatureC += (warmC - this.#temperatureC) * share(WARM_UP_MS);
-    this.#fanPct = fanFor({ temperatureC: this.#temperatureC, card, beforePct: this.#fanPct });
+    // A pinned fan takes a moment to get there, too.
+    this.#fanPct = levers.fanPct === null
+      ? fanFor({ temperatureC: this.#temperatureC, card, beforePct: this.#fanPct })
+      : this.#fanPct + (levers.fanPct - this.#fanPct) * share(1_500);
     const isCapped = loadPct > 0 && this.#powerW > limitW - 3;
     const growthKbps = Math.max(0, vram.usedBytes - this.#lastUsedBytes) / 1_024 / (TICK_MS / 1_000);
     this.#lastUsedBytes = vram.usedBytes;
@@ -71,7 +76,7 @@ export class SensorModel implements Timer {
       temperatureC: Math.round(this.#temperatureC),
       powerW: Math.round(this.#powerW * 10) / 10,
       energyJ: Math.round(this.#energyJ),
-      clocks: clocksFor({ card, isAwake, isCapped, jitter: random.whole(-1, 1) * 15 }),
+      clocks: clocksFor({ card, levers, isAwake, isCapped, jitter: random.whole(-1, 1) * 15 }),
       pstate: isAwake ? 2 : 8,
       throttleReasons: isCapped ? SW_POWER_CAP : isAwake ? 0 : GPU_IDLE,
       fanPct: Math.round(this.#fanPct),
@@ -101,13 +106,16 @@ function fanFor({ temperatureC, card, beforePct }: {
   return beforePct === 0 ? card.fanMinPct : beforePct + (target - beforePct) * share(3_000);
 }
 
-function clocksFor({ card, isAwake, isCapped, jitter }: {
+function clocksFor({ card, levers, isAwake, isCapped, jitter }: {
   readonly card: CardSpec;
+  readonly levers: SetLevers;
   readonly isAwake: boolean;
   readonly isCapped: boolean;
   readonly jitter: number;
 }): ClockSet {
   if (!isAwake) return card.idleClocks;
-  const graphics = BUSY_CLOCKS.graphics - (isCapped ? 90 : 0) + jitter;
-  return { ...BUSY_CLOCKS, graphics, sm: graphics };
+  const free = BUSY_CLOCKS.graphics - (isCapped ? 90 : 0) + jitter + levers.coreOffsetMhz;
+  const graphics = Math.min(free, levers.lockCoreMhz ?? card.maxClocks.graphics);
+  const memory = Math.min(BUSY_CLOCKS.memory + levers.memOffsetMhz / 2, levers.lockMemMhz ?? Infinity);
+  return { ...BUSY_CLOCKS, graphics, sm: graphics, memory };
 }

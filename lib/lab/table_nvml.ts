@@ -87,38 +87,38 @@ export class TableNvml implements Nvml {
   }
 
   driverVersion(): string {
-    return this.#ask("driverVersion", () => this.#page.text("driverVersion"));
+    return this.ask("driverVersion", () => this.#page.text("driverVersion"));
   }
   nvmlVersion(): string {
-    return this.#ask("nvmlVersion", () => this.#page.text("nvmlVersion"));
+    return this.ask("nvmlVersion", () => this.#page.text("nvmlVersion"));
   }
   cudaVersion(): string {
-    return this.#ask("cudaVersion", () => this.#page.text("cudaVersion"));
+    return this.ask("cudaVersion", () => this.#page.text("cudaVersion"));
   }
 
   deviceCount(): number {
-    return this.#ask("deviceCount", () => 1);
+    return this.ask("deviceCount", () => 1);
   }
   deviceByIndex(index: number): DeviceHandle {
-    return this.#ask("deviceByIndex", () => index === 0 ? DEVICE : this.#refuse("deviceByIndex", 2));
+    return this.ask("deviceByIndex", () => index === 0 ? DEVICE : this.#refuse("deviceByIndex", 2));
   }
   deviceByUuid(uuid: string): DeviceHandle {
-    return this.#ask("deviceByUuid", () => uuid === this.#page.text("uuid") ? DEVICE : this.#refuse("deviceByUuid", 6));
+    return this.ask("deviceByUuid", () => uuid === this.#page.text("uuid") ? DEVICE : this.#refuse("deviceByUuid", 6));
   }
 
   name(_device: DeviceHandle): string {
-    return this.#ask("name", () => this.#page.text("name"));
+    return this.ask("name", () => this.#page.text("name"));
   }
   uuid(_device: DeviceHandle): string {
-    return this.#ask("uuid", () => this.#page.text("uuid"));
+    return this.ask("uuid", () => this.#page.text("uuid"));
   }
   pciBusId(_device: DeviceHandle): string {
-    return this.#ask("pciBusId", () => this.#page.text("pciBusId"));
+    return this.ask("pciBusId", () => this.#page.text("pciBusId"));
   }
 
   memory(_device: DeviceHandle): NvmlMemory {
     this.#awaitWord("memoryHeld");
-    return this.#ask("memory", () => {
+    return this.ask("memory", () => {
       const totalBytes = this.#gauge("memory", "totalBytes");
       const reservedBytes = this.#gauge("memory", "reservedBytes");
       const usedBytes = this.#gauge("memory", "usedBytes");
@@ -128,14 +128,14 @@ export class TableNvml implements Nvml {
 
   processes(_device: DeviceHandle, kind: ProcessKind): readonly NvmlProcess[] {
     this.#awaitWord("processesHeld");
-    return this.#ask("processes", () =>
+    return this.ask("processes", () =>
       this.#page.processes()
         .filter((row) => kind === "compute" ? row.isCompute : row.isGraphics)
         .map((row) => ({ pid: row.pid, usedBytes: row.bytes })));
   }
 
   processUtilization(_device: DeviceHandle, sinceUs: number): readonly NvmlProcessUtilization[] {
-    return this.#ask("processUtilization", () => {
+    return this.ask("processUtilization", () => {
       const timestampUs = this.#page.gauge("utilStampUs");
       if (!(timestampUs > sinceUs)) return [];
       return this.#page.processes().filter((row) => row.smPct > 0).map((row) => ({
@@ -150,7 +150,7 @@ export class TableNvml implements Nvml {
   }
 
   utilization(_device: DeviceHandle): { readonly gpuPct: number; readonly memoryPct: number } {
-    return this.#ask("utilization", () => ({
+    return this.ask("utilization", () => ({
       gpuPct: this.#gauge("utilization", "gpuUtilPct"),
       memoryPct: this.#gauge("utilization", "memoryUtilPct"),
     }));
@@ -174,7 +174,7 @@ export class TableNvml implements Nvml {
     return this.#figure("defaultPowerLimitW", "defaultLimitW");
   }
   powerLimitRangeW(_device: DeviceHandle): { readonly minW: number; readonly maxW: number } {
-    return this.#ask("powerLimitRangeW", () => ({
+    return this.ask("powerLimitRangeW", () => ({
       minW: this.#gauge("powerLimitRangeW", "minLimitW"),
       maxW: this.#gauge("powerLimitRangeW", "maxLimitW"),
     }));
@@ -200,22 +200,25 @@ export class TableNvml implements Nvml {
     return this.#figure("fanCount", "fanCount");
   }
   fanRangePct(_device: DeviceHandle): { readonly minPct: number; readonly maxPct: number } {
-    return this.#ask("fanRangePct", () => {
+    return this.ask("fanRangePct", () => {
       this.#checkFan("fanRangePct", 0);
       return { minPct: this.#gauge("fanRangePct", "fanMinPct"), maxPct: this.#gauge("fanRangePct", "fanMaxPct") };
     });
   }
   fanPct(_device: DeviceHandle, fan: number): number {
-    return this.#ask("fanPct", () => this.#fan("fanPct", fan));
+    return this.ask("fanPct", () => this.#fan("fanPct", fan));
   }
   fanTargetPct(_device: DeviceHandle, fan: number): number {
-    return this.#ask("fanTargetPct", () => this.#fan("fanTargetPct", fan));
+    return this.ask("fanTargetPct", () => {
+      const pinnedPct = this.#page.fan("fanIsManual", fan) === 1 ? this.#page.fan("fanPinnedPct", fan) : NaN;
+      return Number.isNaN(pinnedPct) ? this.#fan("fanTargetPct", fan) : pinnedPct;
+    });
   }
   fanRpm(_device: DeviceHandle, fan: number): number {
-    return this.#ask("fanRpm", () => this.#fan("fanRpm", fan));
+    return this.ask("fanRpm", () => this.#fan("fanRpm", fan));
   }
   fanPolicy(_device: DeviceHandle, fan: number): "auto" | "manual" {
-    return this.#ask("fanPolicy", () => {
+    return this.ask("fanPolicy", () => {
       this.#checkFan("fanPolicy", fan);
       return this.#page.fan("fanIsManual", fan) === 1 ? "manual" : "auto";
     });
@@ -238,7 +241,7 @@ export class TableNvml implements Nvml {
   }
 
   fieldValues(_device: DeviceHandle, ids: readonly number[]): readonly FieldValue[] {
-    return this.#ask("fieldValues", () =>
+    return this.ask("fieldValues", () =>
       ids.map((id) => {
         const value = id === MEMORY_TEMPERATURE_FIELD ? this.#page.gauge("memoryTemperatureC") : NaN;
         return Number.isNaN(value) ? { id, code: 3, value: null } : { id, code: 0, value };
@@ -252,13 +255,15 @@ export class TableNvml implements Nvml {
     this.close();
   }
 
-  #ask<T>(call: Call, look: () => T): T {
+  /** Answers as the table says: after its lag, with its code, or with what `look` sees undisturbed. */
+  ask<T>(call: Call, look: () => T): T {
     if (!this.#isOpen) return this.#refuse(call, 1);
     this.#awaitWord("wedged");
     const lagUs = this.#page.lagUs(call);
     if (this.#blocks && lagUs > 0) this.#page.waitWhile("idle", { value: 0, ms: lagUs / 1_000 });
     const code = this.#page.word("failAll") || this.#page.code(call);
-    if (code !== 0) return this.#refuse(call, code);
+    // A setter told to be ignored isn't refused.
+    if (code > 0) return this.#refuse(call, code);
     return this.#page.read(look);
   }
 
@@ -267,7 +272,7 @@ export class TableNvml implements Nvml {
   }
 
   #figure(call: Call, gauge: Gauge): number {
-    return this.#ask(call, () => this.#gauge(call, gauge));
+    return this.ask(call, () => this.#gauge(call, gauge));
   }
 
   #gauge(call: Call, gauge: Gauge): number {

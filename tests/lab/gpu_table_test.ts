@@ -5,6 +5,7 @@ import { LabClock } from "../../lib/lab/lab_clock.ts";
 import type { Question } from "./table_reader_worker.ts";
 import { RTX_4080_SUPER } from "../../lib/lab/card_spec.ts";
 import type { Nvml } from "../../ffi/nvml.ts";
+import type { NvmlLevers } from "../../ffi/nvml_levers.ts";
 
 const ROW: TableProcess = { pid: 900_001, bytes: 9_000_000_001, isCompute: true, isGraphics: false, smPct: 0 };
 
@@ -19,7 +20,7 @@ function codeOf(ask: () => unknown): number | null {
 }
 
 /** Every call of the interface once, by name. */
-function calls(nvml: Nvml): Record<Call, () => unknown> {
+function calls(nvml: Nvml & NvmlLevers): Record<Call, () => unknown> {
   const device = 1n;
   return {
     driverVersion: () => nvml.driverVersion(),
@@ -59,6 +60,15 @@ function calls(nvml: Nvml): Record<Call, () => unknown> {
     pcieMaxWidth: () => nvml.pcieMaxWidth(device),
     pcieThroughputKbps: () => nvml.pcieThroughputKbps(device, "rx"),
     fieldValues: () => nvml.fieldValues(device, [82]),
+    supportedClocksMhz: () => nvml.supportedClocksMhz(device, "graphics"),
+    clockOffset: () => nvml.clockOffset(device, "graphics"),
+    watchXid: () => nvml.watchXid(device),
+    setPowerLimitW: () => nvml.setPowerLimitW(device, 300),
+    lockClocks: () => nvml.lockClocks(device, { domain: "graphics", minMhz: 210, maxMhz: 2_400 }),
+    unlockClocks: () => nvml.unlockClocks(device, "graphics"),
+    setClockOffset: () => nvml.setClockOffset(device, { domain: "memory", mhz: 100 }),
+    setFanPct: () => nvml.setFanPct(device, { fan: 0, pct: 50 }),
+    setFanAuto: () => nvml.setFanAuto(device, 0),
   };
 }
 
