@@ -59,7 +59,7 @@ export class EventsTable {
 
   get(id: number): HistoryItem | null {
     const row = this.#get.get(id);
-    return row === undefined ? null : decode(row);
+    return row === undefined ? null : decodeEvent(row);
   }
 
   /** Newest first. Events of a kind that this version doesn't know are left out. */
@@ -69,7 +69,7 @@ export class EventsTable {
     return this.#db
       .prepare(`SELECT id, at_ms, kind, fields FROM events WHERE ${where} ORDER BY id DESC LIMIT ?`)
       .all(...values, query.limit)
-      .flatMap((row) => decode(row) ?? []);
+      .flatMap((row) => decodeEvent(row) ?? []);
   }
 
   /** Deletes events older than `beforeMs`, at most `limit` of them; answers how many. */
@@ -78,7 +78,8 @@ export class EventsTable {
   }
 }
 
-function decode(row: Readonly<Record<string, unknown>>): HistoryItem | null {
+/** Null for a kind that this version does not know. */
+export function decodeEvent(row: Readonly<Record<string, unknown>>): HistoryItem | null {
   const kind = row["kind"];
   if (!isKind(kind)) return null;
   return { id: Number(row["id"]), atMs: Number(row["at_ms"]), kind, fields: parseFields(String(row["fields"])) };

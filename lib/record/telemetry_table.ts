@@ -78,7 +78,9 @@ export class TelemetryTable {
 
   /** Rows of [fromMs, toMs), oldest first. */
   read(span: { readonly fromMs: number; readonly toMs: number; readonly limit: number }): readonly TelemetryRow[] {
-    return this.#between.all(Math.ceil(span.fromMs / 1_000), Math.ceil(span.toMs / 1_000), span.limit).map(decode);
+    return this.#between.all(Math.ceil(span.fromMs / 1_000), Math.ceil(span.toMs / 1_000), span.limit).map(
+      decodeTelemetry,
+    );
   }
 
   /** Deletes rows older than `beforeMs`, at most `limit` of them; answers how many. */
@@ -93,7 +95,8 @@ function stored(value: number | null, unit: number): number | null {
   return value === null || !Number.isFinite(value) ? null : Math.round(value / unit);
 }
 
-function decode(row: Readonly<Record<string, unknown>>): TelemetryRow {
+/** A row of the table in the units of the model. */
+export function decodeTelemetry(row: Readonly<Record<string, unknown>>): TelemetryRow {
   const figures = FIGURES.map((figure) => {
     const { column, unit } = TELEMETRY_COLUMNS[figure];
     const value = row[column];

@@ -95,6 +95,8 @@ export const AREAS: readonly Area[] = [
       "lib/decide/warm_method.ts",
       "lib/decide/warm_pace.ts",
       "lib/decide/warm_room.ts",
+      // Thousands of events are ranked where they are read: moving them to the main thread would hold it up.
+      "lib/decide/model_ranking.ts",
     ],
     reason: "workers hold what blocks (ffi, record, sample, act, system, the lab's GPU table) and decide nothing",
   },
