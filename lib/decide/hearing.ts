@@ -52,9 +52,7 @@ function hearComfy(news: ComfyNews, sample: Sample, atMs: MonotonicMs): ComfyNew
 
 /** Since when the queue has been empty, with the newest count taken in; null while it has work. */
 function idleSince(news: ComfyNews, queueRemaining: number, atMs: MonotonicMs): MonotonicMs | null {
-  if (queueRemaining > 0) return null;
-  const hadWork = (news.queueRemaining ?? 0) > 0;
-  return hadWork || news.idleSinceMs === null ? atMs : news.idleSinceMs;
+  return queueRemaining > 0 ? null : news.idleSinceMs ?? atMs;
 }
 
 function endMode(state: ArbiterState, { sample, atMs }: Extract<ArbiterEvent, { type: "sampled" }>): ArbiterStep {

@@ -183,7 +183,6 @@ function afterYield(job: SwitchJob, inner: JobStep<YieldJob, YieldResult>, conte
   const { result, effects } = inner;
   if (result === null) return { job: stepped, effects, result: null };
   const isThrough = result.outcome === "released" || result.outcome === "nothing_loaded" ||
-    result.outcome === "remote" ||
     (result.outcome === "unconfirmed" && context.policy.proceedUnconfirmed);
   if (isThrough) return after(effects, advance({ ...stepped, isReclaimed: true }, context));
   const isBusy = result.outcome === "busy";

@@ -6,7 +6,7 @@ import { type Bytes, toGib } from "../model/units.ts";
 import type { JobContext } from "./job.ts";
 import { describeHolders, fits, holdersOf, needOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
-import { canonical, findTargets, isRowTaken, isSameModel } from "./yield_targets.ts";
+import { canonical, findTargets, isRowTaken, isSameModel, type Target } from "./yield_targets.ts";
 
 export type NextMove =
   | { readonly kind: "load"; readonly reason: string }
@@ -84,7 +84,7 @@ export function nextMove(facts: SwitchFacts): NextMove {
       reason: need === null ? "its need is unknown, so it counts as all of the card" : "it doesn't fit",
     };
   }
-  if (!facts.isComfyBusy && !facts.hasPurged && canPurge(facts)) {
+  if (!facts.hasPurged && canPurge(facts)) {
     return { kind: "purge", reason: "it still may not fit, and ComfyUI is idle" };
   }
   const isKnownTooBig = need !== null && facts.freeBytes !== null && need > facts.freeBytes;
@@ -94,19 +94,27 @@ export function nextMove(facts: SwitchFacts): NextMove {
   return { kind: "load", reason: "everything that could be given back has been" };
 }
 
-/** Whether evicting the other models alone could make room; unknown needs never do. */
+/** Whether evicting the models that are not kept could make room by itself; an unknown need never fits. */
 function couldFit(need: Bytes | null, facts: SwitchFacts): boolean {
-  const gpu = facts.sample.gpu;
-  const ollamaBytes = gpu.available ? gpu.breakdown.ollamaBytes : null;
-  return !facts.hasYielded && facts.freeBytes !== null && ollamaBytes !== null &&
-    fits(need, facts.freeBytes + ollamaBytes, facts.policy);
+  const { gpu } = facts.sample;
+  if (facts.hasYielded || facts.freeBytes === null || !gpu.available) return false;
+  const pids = evictable(facts).map((target) => target.runner.pid);
+  const bytes = gpu.breakdown.processes.reduce(
+    (sum, process) => sum + (pids.includes(process.pid) ? process.usedBytes ?? 0 : 0),
+    facts.freeBytes,
+  );
+  return fits(need, bytes, facts.policy);
 }
 
-function hasOthers({ keep, model, sample }: SwitchFacts): boolean {
-  const { ollama } = sample;
+function evictable({ keep, model, sample }: SwitchFacts): readonly Target[] {
+  const { runners, resident } = sample.ollama;
+  return findTargets([], { runners, resident, names: sample.ollama, scope: { models: null, keep: [...keep, model] } });
+}
+
+function hasOthers(facts: SwitchFacts): boolean {
+  const { keep, model, sample } = facts;
   const scope = { models: null, keep: [...keep, model] };
-  return ollama.resident.some((row) => isRowTaken(row, scope, ollama)) ||
-    findTargets([], { runners: ollama.runners, resident: ollama.resident, names: ollama, scope }).length > 0;
+  return evictable(facts).length > 0 || sample.ollama.resident.some((row) => isRowTaken(row, scope, sample.ollama));
 }
 
 function canPurge(facts: SwitchFacts): boolean {

@@ -20,13 +20,13 @@ export function watchHeld(
   return result.held.flatMap((held) => {
     const target = targets.find((entry) => entry.runner.pid === held.pid);
     if (target === undefined) return [];
-    const { pid, startTime, isOrphan } = target.runner;
+    const { pid, startTime } = target.runner;
     return [{
       process: { pid, startTime },
       model: target.model,
       key,
       sinceMs: atMs,
-      needsUnload: !target.isListed && !isOrphan,
+      needsUnload: !target.isListed,
       isAutomatic: result.cause.kind !== "operation",
     }];
   });

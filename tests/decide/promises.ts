@@ -79,11 +79,11 @@ export class Promises implements Judge {
     assert.ok(holder === null || !this.#blinded.has(partOf(holder)), "released, though the driver was lost meanwhile");
     if (item.kind === "purge") {
       const held = this.world.heldWhenAsked.get(holder === null ? -1 : generationOf(holder.job)) ?? 0;
-      return assert.ok(this.world.comfyBytes < held, "ComfyUI's memory hasn't fallen since it was asked");
+      return assert.ok(this.world.card.comfyBytes < held, "ComfyUI's memory hasn't fallen since it was asked");
     }
     // The record's own field, written by arbiter_records.
     for (const pid of item.fields["pids"] as readonly number[]) {
-      const bytes = this.world.unfreedBytes(pid);
+      const bytes = this.world.card.unfreedBytes(pid);
       assert.ok(bytes <= SLACK, `released, but ${bytes} bytes of pid ${pid} are still used`);
     }
   }
@@ -160,13 +160,13 @@ export const CHOICES: readonly ((world: World, choice: Choice, promises: Promise
   (world) => {
     for (const child of world.children.values()) child.isStuck = false;
   },
-  (world, { ms }) => world.allocate(world.spawn("unmanaged"), ms * 2 ** 22),
-  (world, { which, ms }) => world.allocate(pick(world, "unmanaged", which) ?? -1, ms * 2 ** 22),
+  (world, { ms }) => world.card.allocate(world.spawn("unmanaged"), ms * 2 ** 22),
+  (world, { which, ms }) => world.card.allocate(pick(world, "unmanaged", which) ?? -1, ms * 2 ** 22),
   (world, { which }) => shrink(world, which),
   (world, { which }) => endSomebody(world, "unmanaged", which),
   (world) => {
-    const blind = [...world.processes.values()].filter((process) => process.isBlind);
-    if (blind.length < 2) world.allocate(world.spawn("desktop", { isBlind: true }), gib(0.2));
+    const blind = [...world.card.processes.values()].filter((process) => process.isBlind);
+    if (blind.length < 2) world.card.allocate(world.spawn("desktop", true), gib(0.2));
   },
   (world, { which }) => endSomebody(world, "desktop", which),
   (world, _choice, promises) => ask(world, { kind: "yield", models: null, confirm: true }, promises),
@@ -211,7 +211,7 @@ function askSwitch(world: World, which: number, promises: Promises): void {
 }
 
 function pick(world: World, bucket: string, which: number): number | null {
-  const pids = [...world.processes].filter(([, process]) => process.bucket === bucket).map(([pid]) => pid);
+  const pids = [...world.card.processes].filter(([, process]) => process.bucket === bucket).map(([pid]) => pid);
   return pids[which % Math.max(1, pids.length)] ?? null;
 }
 
@@ -221,7 +221,7 @@ function endSomebody(world: World, bucket: string, which: number): void {
 }
 
 function shrink(world: World, which: number): void {
-  const process = world.processes.get(pick(world, "unmanaged", which) ?? -1);
+  const process = world.card.processes.get(pick(world, "unmanaged", which) ?? -1);
   if (process !== undefined) process.bytes = Math.floor(process.bytes / 2);
 }
 
@@ -250,5 +250,5 @@ export function live(seed: number, choices: readonly Choice[]): void {
   assert.deepEqual([world.state.holder, world.state.waiting], [null, []]);
   world.send({ type: "stopped" });
   for (const what of CHOICES.keys()) CHOICES[what]?.(world, { what, which: 1, ms: 50 }, new Promises());
-  assert.ok(world.comfyBytes <= gib(16) && world.processes.has(COMFY_SERVER.pid));
+  assert.ok(world.card.comfyBytes <= gib(16) && world.card.processes.has(COMFY_SERVER.pid));
 }

@@ -13,32 +13,23 @@ import type { Bucket, ResidentModel, Runner } from "../../lib/model/tenants.ts";
 import {
   absent,
   card,
-  CARD_BYTES,
   comfy,
   COMFY_SERVER,
   gib,
-  type Held,
   ollama,
-  reading,
   RESIDUAL_BYTES,
   row,
   runner,
   START_MS,
   WALL_OFFSET_MS,
 } from "./stories.ts";
+import { WorldCard } from "./world_card.ts";
 
 export const MODELS: readonly (readonly [string, number])[] = [
   ["alpha:latest", gib(10)],
   ["beta:latest", gib(5)],
   ["gamma:latest", gib(1.5)],
 ];
-
-interface Process {
-  readonly bucket: Bucket;
-  bytes: number;
-  readonly isBlind: boolean;
-  readonly sinceMs: number;
-}
 
 interface Child {
   readonly runner: Runner;
@@ -73,9 +64,7 @@ export class World {
   nowMs = START_MS;
   state: ArbiterState;
   readonly random: Random;
-  readonly processes = new Map<number, Process>();
-  /** Memory still used although its process has left the list. */
-  leaving: { readonly pid: number; readonly bytes: number; readonly untilMs: number }[] = [];
+  readonly card = new WorldCard(START_MS);
   readonly children = new Map<number, Child>();
   /** Models that Ollama lists though their runner crashed. */
   readonly ghosts = new Set<string>();
@@ -93,56 +82,14 @@ export class World {
   #timers: { readonly atMs: number; readonly run: () => void }[] = [];
   #mailbox: ArbiterEvent[] = [];
   #isDraining = false;
-  #nextPid = 1_000;
   #nextSampleMs = START_MS;
   #nextReadingMs = Infinity;
-  /** The last true look at the card: a reading may mix it with the present. */
-  #lastHeld: readonly Held[] = [];
-  #lastUsedBytes = 0;
-  #wasMixed = false;
 
   constructor({ seed, policy, judge }: { readonly seed: number; readonly policy: Policy; readonly judge: Judge }) {
     this.random = new Random(seed);
     this.state = initialArbiter(policy);
     this.#judge = judge;
-    this.processes.set(COMFY_SERVER.pid, { bucket: "comfy", bytes: gib(0.8), isBlind: false, sinceMs: this.nowMs });
     this.advance(1);
-  }
-
-  // --- the truth ---
-
-  /** What that process has not given back yet. */
-  unfreedBytes(pid: number): number {
-    const later = this.leaving.filter((entry) => entry.pid === pid).reduce((sum, entry) => sum + entry.bytes, 0);
-    return (this.processes.get(pid)?.bytes ?? 0) + later;
-  }
-
-  get usedBytes(): number {
-    let sum = RESIDUAL_BYTES;
-    for (const process of this.processes.values()) sum += process.bytes;
-    return this.leaving.reduce((total, entry) => total + entry.bytes, sum);
-  }
-
-  get freeBytes(): number {
-    return CARD_BYTES - this.usedBytes;
-  }
-
-  get comfyBytes(): number {
-    return this.processes.get(COMFY_SERVER.pid)?.bytes ?? 0;
-  }
-
-  #held(): readonly Held[] {
-    return [...this.processes].map(([pid, { bucket, bytes, isBlind }]) => ({
-      pid,
-      bucket,
-      bytes: isBlind ? null : bytes,
-    }));
-  }
-
-  #blindBytes(): number {
-    let sum = 0;
-    for (const process of this.processes.values()) sum += process.isBlind ? process.bytes : 0;
-    return this.leaving.reduce((total, entry) => total + entry.bytes, sum);
   }
 
   #rows(): readonly ResidentModel[] {
@@ -156,8 +103,7 @@ export class World {
 
   #gpu(): GpuState {
     if (this.gpuKind !== "there") return absent(this.gpuKind);
-    const known = card(this.#held(), RESIDUAL_BYTES + this.#blindBytes());
-    return known;
+    return card(this.card.held(), RESIDUAL_BYTES + this.card.hiddenBytes());
   }
 
   #sample(): Sample {
@@ -176,36 +122,22 @@ export class World {
     };
   }
 
-  // --- what happens by itself ---
-
-  /** A process takes memory; false when there isn't so much. */
-  allocate(pid: number, bytes: number): boolean {
-    const process = this.processes.get(pid);
-    if (process === undefined || bytes > this.freeBytes) return false;
-    process.bytes += bytes;
-    return true;
-  }
-
-  spawn(bucket: Bucket, { isBlind = false }: { readonly isBlind?: boolean } = {}): number {
-    const pid = this.#nextPid++;
-    this.processes.set(pid, { bucket, bytes: 0, isBlind, sinceMs: this.nowMs });
-    return pid;
+  spawn(bucket: Bucket, isBlind = false): number {
+    return this.card.spawn(bucket, { isBlind, nowMs: this.nowMs });
   }
 
   /** A process ends: at once, or with its memory coming back after it has left the driver's list. */
   exit(pid: number): void {
-    const process = this.processes.get(pid);
+    const process = this.card.processes.get(pid);
     if (process === undefined) return;
-    this.processes.delete(pid);
     const child = this.children.get(pid);
     this.children.delete(pid);
     if (child !== undefined) this.ghosts.delete(child.model);
     // Only who was seen by a sample may leave like that: nothing on earth could tell what was never looked at.
     const isSeen = process.sinceMs < this.#nextSampleMs - 1_000;
-    if (!isSeen || process.isBlind || this.random.next() < 0.5) return;
-    const untilMs = this.nowMs + this.random.whole(1, 170);
-    this.leaving.push({ pid, bytes: process.bytes, untilMs });
-    this.#at(untilMs, () => this.leaving = this.leaving.filter((entry) => entry.pid !== pid));
+    const isLingering = isSeen && !process.isBlind && this.random.next() < 0.5;
+    this.card.remove(pid, isLingering);
+    if (isLingering) this.#after(this.random.whole(1, 170), () => this.card.settle(pid));
   }
 
   /** Ollama begins to load a model: its child, its memory, its row. */
@@ -223,7 +155,7 @@ export class World {
     const takesMs = this.random.whole(260, 2_500);
     const fate = this.random.next();
     this.#after(this.random.whole(5, 200), () => {
-      const isThere = this.allocate(pid, sizeOf(model));
+      const isThere = this.card.allocate(pid, sizeOf(model));
       if (isThere && fate > 0.1 || load.isOver) return;
       if (fate < 0.03) return;
       load.isOver = true;
@@ -245,7 +177,7 @@ export class World {
     if (count > 0) {
       this.#after(
         this.random.whole(47, 900),
-        () => this.allocate(COMFY_SERVER.pid, gib(this.random.pick([0.5, 2, 5]))),
+        () => this.card.allocate(COMFY_SERVER.pid, gib(this.random.pick([0.5, 2, 5]))),
       );
     }
   }
@@ -254,8 +186,6 @@ export class World {
     this.gpuKind = "wedged";
     if (this.state.isBarrierOpen) this.send({ type: "barrierLost", reason: "a driver call is overdue" });
   }
-
-  // --- time ---
 
   advance(ms: number): void {
     const endMs = this.nowMs + ms;
@@ -278,16 +208,8 @@ export class World {
   #read(): void {
     this.#nextReadingMs = this.nowMs + this.random.pick([1, 1, 2, 5, 30, 105]);
     if (this.gpuKind !== "there" || !this.state.isBarrierOpen) return;
-    const held = this.#held();
-    const usedBytes = this.usedBytes;
-    // Two calls, not one snapshot: one reading may mix what was and what is, two in a row don't.
-    const isMixed = !this.#wasMixed && this.random.next() < 0.1;
-    const isListOld = this.random.next() < 0.5;
     const smPctByPid = this.random.next() < 0.1 ? this.#work() : null;
-    const shown = reading(this.nowMs, isMixed && isListOld ? this.#lastHeld : held, { smPctByPid });
-    const seenBytes = isMixed && !isListOld ? this.#lastUsedBytes : usedBytes;
-    [this.#wasMixed, this.#lastHeld, this.#lastUsedBytes] = [isMixed, held, usedBytes];
-    this.send({ type: "reading", reading: { ...shown, usedBytes: seenBytes, freeBytes: CARD_BYTES - seenBytes } });
+    this.send({ type: "reading", reading: this.card.read(this.nowMs, this.random, smPctByPid) });
   }
 
   #work(): Record<number, number> {
@@ -302,8 +224,6 @@ export class World {
   #after(ms: number, run: () => void): void {
     this.#at(this.nowMs + ms, run);
   }
-
-  // --- the arbiter ---
 
   send(event: Unstamped): void {
     // The omitted time is put back here, so the union's member is whole again.
@@ -324,7 +244,7 @@ export class World {
     switch (effect.kind) {
       case "openBarrier":
         this.#nextReadingMs = this.nowMs + this.random.pick([1, 1, 2, 40]);
-        [this.#lastHeld, this.#lastUsedBytes] = [this.#held(), this.usedBytes];
+        this.card.remember();
         if (this.gpuKind !== "there") this.send({ type: "barrierLost", reason: "the card is wedged" });
         return;
       case "closeBarrier":
@@ -389,7 +309,7 @@ export class World {
 
   #free(generation: number): void {
     const free: Free = { generation, isOver: false };
-    if (!this.heldWhenAsked.has(generation)) this.heldWhenAsked.set(generation, this.comfyBytes);
+    if (!this.heldWhenAsked.has(generation)) this.heldWhenAsked.set(generation, this.card.comfyBytes);
     this.#frees.push(free);
     this.#after(this.random.whole(101, 140), () => {
       if (free.isOver) return;
@@ -409,7 +329,7 @@ export class World {
   }
 
   #shrinkComfy(): void {
-    const process = this.processes.get(COMFY_SERVER.pid);
+    const process = this.card.processes.get(COMFY_SERVER.pid);
     if (process !== undefined) process.bytes = Math.min(process.bytes, gib(0.8));
   }
 

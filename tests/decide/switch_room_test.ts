@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { FreeReply, LoadOutcome } from "../../lib/model/events.ts";
-import { absent, comfy, gib, installed, ollama, policy, row, runner, Scene } from "./stories.ts";
+import { Scene } from "./scene.ts";
+import { absent, gib, ollama, policy, row } from "./stories.ts";
 
 const OUT_OF_MEMORY: LoadOutcome = {
   ok: false,
@@ -28,24 +29,6 @@ function staged(given = policy()): Scene {
   return scene;
 }
 
-Deno.test("nothing is there: loaded at once by a one-token request, read back and classified", () => {
-  const scene = staged();
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  assert.deepEqual(scene.last("load").request, { model: "alpha", keepAlive: "30m", prompt: null });
-  scene.load("alpha:latest", 101, gib(10.6)).run(3_700, { stepMs: 100 });
-  scene.loaded(ok(3_700));
-  scene.run(20);
-  const result = scene.value(id, "switch");
-  assert.deepEqual([result.targetModel, result.prevModel, result.alreadyResident], ["alpha:latest", null, false]);
-  assert.equal(result.vramBytes, gib(10.6));
-  assert.equal(result.spilled, false);
-  assert.equal(result.class, "ram_hit");
-  assert.equal(result.retried, false);
-  assert.equal(scene.recorded("swap")["load_ms"], 3_700);
-  assert.deepEqual(scene.state.footprints["alpha:latest"], [gib(10.6)]);
-});
-
 Deno.test("fits beside the others, by what it is said to need: they stay", () => {
   const scene = staged(policy({ needs: { "alpha:latest": gib(5) } })).load("beta:latest", 102, gib(6));
   scene.sample();
@@ -69,6 +52,7 @@ Deno.test("it doesn't fit: the others not kept go first, confirmed, and then it 
   const result = scene.value(id, "switch");
   assert.equal(result.yielded?.outcome, "released");
   assert.equal(result.prevModel, "beta:latest");
+  assert.equal(result.class, "ram_hit", "what was evicted before the load is no part of its time");
   assert.equal(scene.recorded("yield")["cause"], "switch");
 });
 
@@ -122,6 +106,23 @@ Deno.test("ComfyUI executes and it doesn't fit: 409, nothing touched", async (te
     switchTo(scene, "alpha");
     assert.equal(scene.all("load").length, 1);
   });
+  await test.step("what is kept can't make room for it", () => {
+    const given = policy({ mode: "paused", needs: { alpha: gib(5) }, yield: { keep: ["beta"] } });
+    const scene = staged(given).holds(200, "comfy", gib(6)).load("beta:latest", 102, gib(7));
+    scene.sample();
+    scene.enqueue(1);
+    assert.equal(scene.refusal(switchTo(scene, "alpha")).code, "busy");
+  });
+  await test.step("the others have gone, but somebody else took their room", () => {
+    const scene = staged(policy({ mode: "paused", needs: { alpha: gib(5) } })).holds(200, "comfy", gib(6));
+    scene.load("beta:latest", 102, gib(7)).sample();
+    scene.enqueue(1);
+    const id = switchTo(scene, "alpha");
+    scene.run(100);
+    scene.end(102).holds(300, "unmanaged", gib(7)).run(30);
+    assert.equal(scene.refusal(id).code, "busy", "waiting for ComfyUI helps");
+    assert.equal(scene.all("freeComfy").length, 0);
+  });
   await test.step("or fits once the other models have gone", () => {
     const scene = staged(policy({ mode: "paused", needs: { alpha: gib(5) } })).holds(200, "comfy", gib(6));
     scene.load("beta:latest", 102, gib(7)).sample();
@@ -144,6 +145,14 @@ Deno.test("it can't fit: 507 that names who holds the rest, in GB", () => {
   assert.equal(refusal.details?.["needed_gb"], 14);
   assert.match(refusal.hint ?? "", /can't be given back/);
   assert.equal(scene.all("load").length, 0);
+});
+
+Deno.test("who holds the rest is named largest first", () => {
+  const scene = staged(policy({ needs: { alpha: gib(14) } })).holds(300, "desktop", gib(0.3), "Xorg");
+  scene.holds(301, "unmanaged", gib(4.2), "whisper").holds(302, "unmanaged", null, "mystery").sample();
+  const refusal = scene.refusal(switchTo(scene, "alpha"));
+  assert.match(refusal.message, /unmanaged 4\.2 GB .*desktop 0\.3 GB/);
+  assert.match(refusal.message, /pid 302 mystery unknown GB/);
 });
 
 Deno.test("kept models are named, too, when they are what doesn't leave room", () => {
@@ -201,6 +210,14 @@ Deno.test("out of memory: reclaim, then exactly one retry", async (test) => {
     scene.loaded(OUT_OF_MEMORY);
     assert.equal(scene.refusal(id).code, "wont_fit");
   });
+  await test.step("listed is no reason to skip that: its runner had crashed", () => {
+    const scene = staged().holds(200, "comfy", gib(7));
+    scene.ollama = ollama({ resident: [row("alpha:latest")] });
+    scene.sample();
+    switchTo(scene, "alpha");
+    scene.loaded(OUT_OF_MEMORY);
+    assert.deepEqual([scene.all("load").length, scene.all("freeComfy").length], [1, 1]);
+  });
   await test.step("nothing can be reclaimed: 507 at once, no pointless retry", () => {
     const scene = staged().holds(300, "unmanaged", gib(14), "trainer");
     scene.sample();
@@ -219,78 +236,6 @@ Deno.test("out of memory: reclaim, then exactly one retry", async (test) => {
     assert.equal(scene.refusal(id).code, "busy");
     assert.equal(scene.all("freeComfy").length, 0);
   });
-});
-
-Deno.test("a failure that isn't memory is not retried", () => {
-  const scene = staged();
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  scene.loaded({
-    ok: false,
-    message: "error loading model: missing tensor",
-    isOutOfMemory: false,
-    isUnknownModel: false,
-  });
-  assert.equal(scene.refusal(id).code, "upstream");
-  assert.match(scene.refusal(id).message, /missing tensor/);
-  assert.equal(scene.all("load").length, 1);
-});
-
-Deno.test("an unknown model: 404 with a did-you-mean, by the list or by Ollama's own word", async (test) => {
-  await test.step("by the list", () => {
-    const scene = staged();
-    scene.sample();
-    const refusal = scene.refusal(switchTo(scene, "alhpa"));
-    assert.equal(refusal.code, "not_found");
-    assert.match(refusal.hint ?? "", /Did you mean 'alpha:latest'/);
-    assert.equal(scene.all("load").length, 0);
-  });
-  await test.step("by Ollama", () => {
-    const scene = staged();
-    scene.sample();
-    const id = switchTo(scene, "beta");
-    scene.loaded({ ok: false, message: "model 'beta' not found", isOutOfMemory: false, isUnknownModel: true });
-    assert.equal(scene.refusal(id).code, "not_found");
-  });
-  await test.step("nothing close", () => {
-    const scene = staged();
-    scene.sample();
-    assert.match(scene.refusal(switchTo(scene, "zzzzzzzzzz")).hint ?? "", /lists what is installed/);
-  });
-});
-
-Deno.test("already resident: nothing is evicted or claimed to be loaded, its time is only prolonged", () => {
-  const scene = staged().load("alpha:latest", 101, gib(12));
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  assert.deepEqual([scene.all("unload").length, scene.all("load").length], [0, 1]);
-  scene.loaded(ok(5));
-  scene.run(20);
-  const result = scene.value(id, "switch");
-  assert.equal(result.alreadyResident, true);
-  assert.equal(result.loadMs, null);
-  assert.equal(result.verdict, "Already resident");
-});
-
-Deno.test("listed, but its runner had crashed: Ollama really loaded it, and that is what is said", () => {
-  const scene = staged();
-  scene.ollama = ollama({ resident: [row("alpha:latest")] });
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  scene.load("alpha:latest", 101, gib(10));
-  scene.loaded(ok(2_500));
-  scene.run(20);
-  const result = scene.value(id, "switch");
-  assert.deepEqual([result.alreadyResident, result.loadMs], [false, 2_500]);
-});
-
-Deno.test("Ollama is down: unavailable, with the way out", () => {
-  const scene = staged();
-  scene.ollama = ollama({ online: false, reason: "connection refused" });
-  scene.sample();
-  const refusal = scene.refusal(switchTo(scene, "alpha"));
-  assert.equal(refusal.code, "unavailable");
-  assert.match(refusal.hint ?? "", /Start Ollama/);
 });
 
 Deno.test("the others can't be made to go: the switch is refused with their reason, and what was done is recorded", async (test) => {
@@ -321,156 +266,4 @@ Deno.test("the others can't be made to go: the switch is refused with their reas
     scene.end(102).run(400);
     assert.equal(scene.refusal(id).code, "unavailable");
   });
-});
-
-Deno.test("loser-out: after a hand-off a load of ours waits 2 s, then looks again before it loads", () => {
-  const scene = staged(policy({ needs: { comfyui: gib(15), alpha: gib(5) } })).load("beta:latest", 102, gib(9));
-  scene.sample();
-  scene.enqueue(1);
-  scene.run(100);
-  scene.end(102).run(30);
-  assert.equal(scene.recorded("yield")["outcome"], "released");
-  const id = switchTo(scene, "alpha");
-  assert.equal(scene.all("load").length, 0);
-  assert.equal(scene.last("wakeAt").atMs, scene.state.loserOutUntilMs);
-  // Within these two seconds ComfyUI takes what had looked free.
-  scene.holds(200, "comfy", gib(13)).run(2_100);
-  assert.equal(scene.refusal(id).code, "busy");
-  assert.equal(scene.all("load").length, 0);
-});
-
-Deno.test("loser-out: what still fits then is loaded", () => {
-  const scene = staged(policy({ needs: { comfyui: gib(15), alpha: gib(5) } })).load("beta:latest", 102, gib(9));
-  scene.sample();
-  scene.enqueue(1);
-  scene.run(100);
-  scene.end(102).run(30);
-  switchTo(scene, "alpha");
-  scene.run(1_900);
-  assert.equal(scene.all("load").length, 0);
-  scene.run(200);
-  assert.equal(scene.all("load").length, 1);
-});
-
-Deno.test("a load that hangs for ever is hung up on", () => {
-  const { load } = policy();
-  const scene = staged(policy({ load: { ...load, deadlineMs: 20_000 } }));
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  scene.run(20_900, { stepMs: 100 });
-  assert.equal(scene.isAnswered(id), false);
-  scene.run(200, { stepMs: 100 });
-  assert.equal(scene.refusal(id).code, "upstream");
-  assert.equal(scene.all("abort").length, 1);
-  assert.equal(scene.state.holder, null);
-});
-
-Deno.test("nothing streams from the driver while a load takes its seconds", () => {
-  const scene = staged().load("beta:latest", 102, gib(9));
-  scene.sample();
-  switchTo(scene, "alpha");
-  scene.run(100);
-  scene.end(102).run(30);
-  assert.equal(scene.all("load").length, 1);
-  assert.equal(scene.state.isBarrierOpen, false);
-  scene.load("alpha:latest", 101, gib(9));
-  scene.loaded(ok());
-  assert.equal(scene.state.isBarrierOpen, true);
-});
-
-Deno.test("a spilled load is told, and teaches no footprint", () => {
-  const scene = staged();
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  // Measured: size_vram 5.46 of size 10.73 GB, without an error.
-  scene.load("alpha:latest", 101, gib(5), { sizeBytes: 10.73e9, sizeVramBytes: 5.46e9 });
-  scene.loaded(ok());
-  scene.run(20);
-  assert.equal(scene.value(id, "switch").spilled, true);
-  assert.deepEqual(scene.state.footprints, {});
-});
-
-Deno.test("without a card size_vram proves nothing (AMX): spilled and VRAM stay unknown", () => {
-  const scene = staged();
-  scene.gpu = absent();
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  scene.load("alpha:latest", 101, 0, { sizeBytes: 1e9, sizeVramBytes: 0.85e9 });
-  scene.loaded(ok());
-  scene.run(20);
-  const result = scene.value(id, "switch");
-  assert.deepEqual([result.spilled, result.vramBytes], [null, null]);
-});
-
-Deno.test("a load during which Ollama evicted a model by itself is not classified by its time", async (test) => {
-  const load = (isPsSilent: boolean) => {
-    const scene = staged(policy({ needs: { alpha: gib(2) } })).load("beta:latest", 102, gib(9));
-    scene.sample();
-    const id = switchTo(scene, "alpha");
-    scene.end(102).load("alpha:latest", 101, gib(9));
-    scene.loaded(ok(30_000));
-    scene.run(600, { isPsSilent });
-    return scene.value(id, "switch");
-  };
-  await test.step("seen in /api/ps", () => {
-    const result = load(false);
-    assert.equal(result.class, "unclassified");
-    assert.match(result.classBasis, /eviction/);
-  });
-  await test.step("/api/ps was silent: nothing is made up", () => assert.equal(load(true).class, "cold"));
-});
-
-Deno.test("reading back what was loaded takes half a second at most", () => {
-  const scene = staged();
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  scene.loaded(ok());
-  scene.run(490);
-  assert.equal(scene.isAnswered(id), false);
-  scene.run(20);
-  const result = scene.value(id, "switch");
-  assert.deepEqual([result.vramBytes, result.spilled], [null, null]);
-});
-
-Deno.test("two runners: the bytes are those of the one that was asked for", () => {
-  const scene = staged(policy({ needs: { alpha: gib(2) } })).load("beta:latest", 102, gib(6));
-  scene.sample();
-  const id = switchTo(scene, "alpha");
-  scene.load("alpha:latest", 101, gib(3));
-  scene.loaded(ok());
-  scene.run(20);
-  assert.equal(scene.value(id, "switch").vramBytes, gib(3));
-});
-
-Deno.test("a loading runner of the very model that is asked for is no other to evict", () => {
-  const scene = staged();
-  scene.ollama = ollama({ runners: [runner(101, "alpha:latest")] });
-  scene.holds(101, "ollama", gib(2)).sample();
-  switchTo(scene, "alpha");
-  assert.equal(scene.all("load").length, 1);
-  assert.equal(scene.all("unload").length, 0);
-});
-
-Deno.test("nothing is installed as far as is known: Ollama is asked", () => {
-  const scene = staged();
-  scene.ollama = ollama({ installed: [] });
-  scene.sample();
-  switchTo(scene, "whatever");
-  assert.equal(scene.all("load").length, 1);
-});
-
-Deno.test("a remote Ollama's model is loaded there, whatever is on this card", () => {
-  const scene = staged().holds(200, "comfy", gib(0.5));
-  scene.ollama = ollama({
-    isRemote: true,
-    server: null,
-    resident: [row("beta:latest")],
-    installed: [installed("alpha:latest")],
-  });
-  scene.comfy = comfy();
-  scene.sample();
-  switchTo(scene, "alpha");
-  scene.run(20);
-  assert.equal(scene.all("load").length, 1);
-  assert.equal(scene.all("unload").length, 0);
 });
