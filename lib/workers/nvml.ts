@@ -4,7 +4,16 @@
  */
 import { systemClock } from "../system/clock.ts";
 import { toGpuUnavailable } from "../sample/gpu_failure.ts";
-import { CONTROL, CONTROL_BYTES, type FromWorker, type NvmlConfig, toFailure, type ToWorker } from "./nvml_protocol.ts";
+import {
+  type Answer,
+  CONTROL,
+  CONTROL_BYTES,
+  type FromWorker,
+  type NvmlConfig,
+  type Question,
+  toFailure,
+  type ToWorker,
+} from "./nvml_protocol.ts";
 import { NvmlSession } from "./nvml_session.ts";
 
 /** Between two readings of a stream. Atomics.wait keeps this pace (1.13 ms); a timer would make it 2.2 ms. */
@@ -41,17 +50,37 @@ class NvmlWorker {
     const differenceMs = config.monotonicMs - systemClock().monotonicMs();
     const offsetMs = Math.abs(differenceMs) < CLOCK_TOLERANCE_MS ? 0 : differenceMs;
     this.#control = new Int32Array(config.control);
-    this.#session = new NvmlSession(config, systemClock({ offsetMs }));
+    this.#session = new NvmlSession(config, {
+      clock: systemClock({ offsetMs }),
+      tell: (event) => post({ kind: "event", event }),
+    });
   }
 
-  #answer({ id, what }: { readonly id: number; readonly what: "facts" | "read" }): void {
+  #answer({ id, question }: { readonly id: number; readonly question: Question }): void {
     this.#answered++;
     try {
-      const session = this.#opened();
-      const value = what === "facts" ? session.facts() : session.read({ isQuick: this.#isStreaming });
-      post({ kind: "answer", id, value });
+      post({ kind: "answer", id, value: this.#ask(this.#opened(), question) });
     } catch (error) {
       post({ kind: "refusal", id, failure: toFailure(toGpuUnavailable(error)) });
+    }
+  }
+
+  #ask(session: NvmlSession, question: Question): Answer {
+    switch (question.what) {
+      case "facts":
+        return session.facts();
+      case "read":
+        return session.read({ isQuick: this.#isStreaming });
+      case "limits":
+        return session.limits();
+      case "state":
+        return session.state();
+      case "apply":
+        return session.apply(question.setting, question.reason);
+      case "restore":
+        return session.restore(question.scope);
+      case "forget":
+        return session.forgetUncleanEnd();
     }
   }
 

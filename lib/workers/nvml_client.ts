@@ -1,13 +1,19 @@
 /** The arbitrated card, seen from the main thread: every driver call happens in the nvml Worker, under a deadline. */
+import type { CardControl } from "../model/card.ts";
 import { type Clock, type Gpu, GpuUnavailable, type Log, type Timer } from "../model/ports.ts";
 import type { BarrierReading, GpuFacts, GpuReading } from "../model/sample.ts";
 import type { GpuChoice } from "../sample/gpu_facts.ts";
+import { type CardClient, cardClient } from "./card_client.ts";
 import {
+  type Answer,
+  type Answers,
   CONTROL,
   CONTROL_BYTES,
   fromFailure,
   type FromWorker,
   type GpuSource,
+  type LeverAccess,
+  type Question,
   type ToWorker,
 } from "./nvml_protocol.ts";
 import { GpuStanding } from "./nvml_standing.ts";
@@ -25,20 +31,31 @@ export interface ConnectGpuOptions {
    * or memory is released, so it must be well above 150.
    */
   readonly deadlineMs?: number;
+  /** Left out: the card is only read. */
+  readonly levers?: LeverAccess;
 }
+
+/** The card, and the way to its levers. */
+export interface GpuConnection extends Gpu {
+  readonly card: CardControl;
+}
+
+/** Setting several levers takes one sync of the journal and some driver calls; a busy disk may hold a sync for seconds. */
+const SETTING_MS = 10_000;
 
 /** How long a Worker may take to start: 50 ms usually, seconds on a busy machine that compiles it first. */
 const START_MS = 30_000;
 
 /** Connects to the card. Nothing is opened before the first call, and nothing has to be there: it heals by itself. */
-export function connectGpu(options: ConnectGpuOptions): Gpu {
+export function connectGpu(options: ConnectGpuOptions): GpuConnection {
   return new NvmlClient(options);
 }
 
-interface Question {
+interface Asked {
+  readonly isSetting: boolean;
   /** Its deadline; null while it still waits for the Worker to start. */
   timer: Timer | null;
-  readonly resolve: (value: GpuFacts | GpuReading) => void;
+  readonly resolve: (value: Answer) => void;
   readonly reject: (reason: unknown) => void;
 }
 
@@ -49,13 +66,14 @@ interface Running {
   starting: { readonly queue: ToWorker[]; readonly timer: Timer } | null;
 }
 
-class NvmlClient implements Gpu {
+class NvmlClient implements GpuConnection {
   readonly #options: ConnectGpuOptions;
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   readonly #standing: GpuStanding;
   readonly #watchers: Watchers;
-  readonly #questions = new Map<number, Question>();
+  readonly #questions = new Map<number, Asked>();
+  readonly #card: CardClient;
   #running: Running | null = null;
   #lastId = 0;
   #isClosed = false;
@@ -67,16 +85,22 @@ class NvmlClient implements Gpu {
     this.#deadlineMs = options.deadlineMs ?? 1_000;
     this.#standing = new GpuStanding(options.clock, options.log);
     this.#watchers = new Watchers(options.clock);
+    this.#card = cardClient({
+      ask: (question, signal) => this.#ask(question, signal),
+      mayChange: options.levers?.mayChange === true,
+    });
   }
 
-  async facts(signal?: AbortSignal): Promise<GpuFacts> {
-    // as: the Worker answers a question for facts with facts.
-    return await this.#ask("facts", signal) as GpuFacts;
+  get card(): CardControl {
+    return this.#card.control;
   }
 
-  async read(signal?: AbortSignal): Promise<GpuReading> {
-    // as: the Worker answers a question for a reading with one.
-    return await this.#ask("read", signal) as GpuReading;
+  facts(signal?: AbortSignal): Promise<GpuFacts> {
+    return this.#ask<"facts">({ what: "facts" }, signal);
+  }
+
+  read(signal?: AbortSignal): Promise<GpuReading> {
+    return this.#ask<"read">({ what: "read" }, signal);
   }
 
   watch(onReading: (reading: BarrierReading) => void, onLost: (cause: GpuUnavailable) => void): Timer {
@@ -126,23 +150,26 @@ class NvmlClient implements Gpu {
     return this.#isClosed ? closedError() : this.#standing.objection();
   }
 
-  #ask(what: "facts" | "read", signal?: AbortSignal): Promise<GpuFacts | GpuReading> {
+  async #ask<What extends keyof Answers>(question: Question, signal?: AbortSignal): Promise<Answers[What]> {
     signal?.throwIfAborted();
     const objection = this.#objection();
-    if (objection !== null) return Promise.reject(objection);
+    if (objection !== null) throw objection;
     const id = ++this.#lastId;
-    return new Promise((resolve, reject) => {
+    const answer = await new Promise<Answer>((resolve, reject) => {
       // An aborted question stays on the books: its call may still hang.
       const onAbort = () => reject(signal?.reason);
       const done = () => signal?.removeEventListener("abort", onAbort);
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#questions.set(id, {
+        isSetting: question.what !== "facts" && question.what !== "read",
         timer: null,
         resolve: (value) => (done(), resolve(value)),
         reject: (reason) => (done(), reject(reason)),
       });
-      this.#post({ kind: "ask", id, what });
+      this.#post({ kind: "ask", id, question });
     });
+    // as: the Worker answers each question with its own kind of answer.
+    return answer as Answers[What];
   }
 
   #beginStream(): void {
@@ -186,7 +213,10 @@ class NvmlClient implements Gpu {
     const question = this.#questions.get(id);
     if (question === undefined) return;
     const askedAtMs = this.#clock.monotonicMs();
-    question.timer = this.#clock.after(this.#deadlineMs, () => question.reject(this.#standing.overdue(id, askedAtMs)));
+    // What waits behind a setting has its patience too.
+    const isBehind = [...this.#questions.values()].some(({ isSetting }) => isSetting);
+    const deadlineMs = this.#deadlineMs + (isBehind ? SETTING_MS : 0);
+    question.timer = this.#clock.after(deadlineMs, () => question.reject(this.#standing.overdue(id, askedAtMs)));
   }
 
   #guardStream(id: number): void {
@@ -225,6 +255,8 @@ class NvmlClient implements Gpu {
         this.#standing.refuse(cause);
         return this.#settle(message.id)?.reject(cause);
       }
+      case "event":
+        return this.#card.hear(message.event);
       case "reading":
         this.#standing.returned(message.id);
         this.#standing.fine();
@@ -242,14 +274,14 @@ class NvmlClient implements Gpu {
     const { queue, timer } = running.starting;
     timer.stop();
     running.starting = null;
-    const { source, choice, sysRoot = "/sys" } = this.#options;
+    const { source, choice, sysRoot = "/sys", levers = null } = this.#options;
     const monotonicMs = this.#clock.monotonicMs();
-    const config = { source, choice, sysRoot, control: running.control.buffer, monotonicMs };
+    const config = { source, choice, sysRoot, levers, control: running.control.buffer, monotonicMs };
     this.#send(running, { kind: "configure", config });
     for (const message of queue) this.#send(running, message);
   }
 
-  #settle(id: number): Question | undefined {
+  #settle(id: number): Asked | undefined {
     this.#standing.returned(id);
     const question = this.#questions.get(id);
     this.#questions.delete(id);

@@ -1,4 +1,14 @@
 /** What the nvml Worker and its client say to each other. Everything here survives structured cloning. */
+import type {
+  CardEvent,
+  CardLimits,
+  CardReason,
+  CardSetting,
+  CardState,
+  LeverReport,
+  RestoreReport,
+  RestoreScope,
+} from "../model/card.ts";
 import { GpuUnavailable } from "../model/ports.ts";
 import type { BarrierReading, GpuFacts, GpuReading } from "../model/sample.ts";
 import type { GpuChoice } from "../sample/gpu_facts.ts";
@@ -12,10 +22,22 @@ export type GpuSource =
   }
   | { readonly kind: "simulated"; readonly table: SharedArrayBuffer };
 
+/** Who may set the card's levers, and where that is journalled. */
+export interface LeverAccess {
+  /** Where the card's journal lies. */
+  readonly stateDir: string;
+  /** False: no setter of the card's library is ever called. */
+  readonly mayChange: boolean;
+  /** False for a restore beside an owner that still lives: what it left is no unclean end. */
+  readonly marksUncleanEnd: boolean;
+}
+
 export interface NvmlConfig {
   readonly source: GpuSource;
   readonly choice: GpuChoice;
   readonly sysRoot: string;
+  /** Null: only readings are asked for. */
+  readonly levers: LeverAccess | null;
   readonly control: SharedArrayBuffer;
   /** The client's monotonic clock as it sends this, so that both threads stamp alike. */
   readonly monotonicMs: number;
@@ -35,16 +57,36 @@ export const CONTROL = {
 /** Bytes of the control buffer. */
 export const CONTROL_BYTES = 8;
 
+/** What can be asked, each with its answer. */
+export interface Answers {
+  readonly facts: GpuFacts;
+  readonly read: GpuReading;
+  readonly limits: CardLimits;
+  readonly state: CardState;
+  readonly apply: readonly LeverReport[];
+  readonly restore: RestoreReport;
+  readonly forget: null;
+}
+
+export type Question =
+  | { readonly what: "facts" | "read" | "limits" | "state" | "forget" }
+  | { readonly what: "apply"; readonly setting: CardSetting; readonly reason: CardReason }
+  | { readonly what: "restore"; readonly scope: RestoreScope };
+
+export type Answer = Answers[keyof Answers];
+
 export type ToWorker =
   | { readonly kind: "configure"; readonly config: NvmlConfig }
-  | { readonly kind: "ask"; readonly id: number; readonly what: "facts" | "read" }
+  | { readonly kind: "ask"; readonly id: number; readonly question: Question }
   | { readonly kind: "stream"; readonly id: number }
   | { readonly kind: "close" };
 
 export type FromWorker =
   | { readonly kind: "ready" }
-  | { readonly kind: "answer"; readonly id: number; readonly value: GpuFacts | GpuReading }
+  | { readonly kind: "answer"; readonly id: number; readonly value: Answer }
   | { readonly kind: "refusal"; readonly id: number; readonly failure: GpuFailure }
+  /** What happened to the card by itself; comes between answers. */
+  | { readonly kind: "event"; readonly event: CardEvent }
   | { readonly kind: "reading"; readonly id: number; readonly reading: BarrierReading }
   /** The stream is over: asked for (null), or because the card can't be read any more. */
   | { readonly kind: "streamEnded"; readonly id: number; readonly failure: GpuFailure | null }
