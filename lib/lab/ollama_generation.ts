@@ -80,12 +80,21 @@ async function pause(
   { ms, loaded, signal }: { readonly ms: number; readonly loaded: Loaded; readonly signal: AbortSignal },
 ): Promise<void> {
   await ground.clock.sleep(ms, signal);
-  while (loaded.runner.isStopped) await ground.clock.sleep(CPU_EVERY_MS, signal);
-  if (loaded.runner.state === "gone") throw new RunnerDied("The runner ended in the middle of an answer");
+  const { runner } = loaded;
+  if (runner.isStopped) {
+    // A process that doesn't run gives the card nothing to do, either.
+    const smPct = ground.vram.smPctOf(runner.pid);
+    ground.vram.work(runner.pid, 0);
+    while (runner.isStopped) await ground.clock.sleep(CPU_EVERY_MS, signal);
+    ground.vram.work(runner.pid, smPct);
+  }
+  if (runner.state === "gone") throw new RunnerDied("The runner ended in the middle of an answer");
 }
 
 /** A model on the card keeps a quarter of a core busy; one that spilled computes on several. */
 function processorLoad(ground: Ground, { runner }: Loaded) {
   const cores = runner.offload < 1 ? 1 + (1 - runner.offload) * 6 : 0.25;
-  return ground.clock.every(CPU_EVERY_MS, () => ground.processes.work(runner.pid, cores * CPU_EVERY_MS / 1_000));
+  return ground.clock.every(CPU_EVERY_MS, () => {
+    if (!runner.isStopped) ground.processes.work(runner.pid, cores * CPU_EVERY_MS / 1_000);
+  });
 }
