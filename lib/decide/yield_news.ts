@@ -9,7 +9,7 @@ import { isSteady, settleResidual } from "./residual.ts";
 import { noEvidence, observe } from "./runner_evidence.ts";
 import { heldTargets, isAlive, unmeasuredReason } from "./yield_evidence.ts";
 import type { YieldJob } from "./yield_job.ts";
-import { findTargets, type ModelUnload, type Target, unloadsOf } from "./yield_targets.ts";
+import { findTargets, isSameModel, type ModelUnload, type Target, unloadsOf } from "./yield_targets.ts";
 
 /** Times a model is asked to go: once more after a refusal, which may have been a passing one. */
 const MOST_ATTEMPTS = 2;
@@ -28,7 +28,9 @@ export function hearYield(job: YieldJob, event: ArbiterEvent, context: JobContex
     case "runnersListed":
       return hearRunners(job, event.runners, context);
     case "residentListed":
-      return event.resident === null ? { ...job, ps: "silent" } : hearResident(job, event.resident, context);
+      return event.resident === null
+        ? askUnlisted({ ...job, ps: "silent" })
+        : hearResident(job, event.resident, context);
     case "runnersProbed":
       return hearProbes(job, event);
     default:
@@ -101,7 +103,7 @@ function hearRunners(job: YieldJob, runners: readonly Runner[], context: JobCont
   // What had gone before anything was asked is none of this yield's doing: the sample was up to a second old.
   const isStart = job.phase === "opening" && isListTrusted;
   const targets = isStart ? job.targets.filter((target) => isIn(runners, target)) : job.targets;
-  return withTargets({
+  const listed = withTargets({
     ...job,
     targets,
     runners,
@@ -110,6 +112,19 @@ function hearRunners(job: YieldJob, runners: readonly Runner[], context: JobCont
     lastGoneMs: hasLeft ? context.atMs : job.lastGoneMs,
     isRelisted: job.isRelisted || job.phase === "asked" && isAnswered(job),
   }, context);
+  return listed.ps === "silent" ? askUnlisted(listed) : listed;
+}
+
+/** `/api/ps` doesn't say which models are there: runners are asked to go by what their weights are installed as. */
+function askUnlisted(job: YieldJob): YieldJob {
+  const unloads = [...job.unloads];
+  for (const { model, isListed, runner } of job.targets) {
+    if (model === null || isListed || runner.isOrphan) continue;
+    if (unloads.some((unload) => isSameModel(unload.model, model))) continue;
+    const never = { sentMs: null, repliedMs: null, error: null, attempts: 0 };
+    unloads.push({ model, claimsVram: false, ...never, isUnlisted: true });
+  }
+  return unloads.length === job.unloads.length ? job : { ...job, unloads };
 }
 
 function isIn(runners: readonly Runner[], target: Target): boolean {
@@ -120,8 +135,8 @@ function hearResident(job: YieldJob, rows: readonly ResidentModel[], context: Jo
   const listed = unloadsOf(rows, job.scope, context.sample.ollama);
   const isListed = (unload: ModelUnload) => listed.some((row) => row.model === unload.model);
   const unloads = job.unloads.filter((unload) => isListed(unload) || unload.sentMs !== null).map((unload) =>
-    isListed(unload) && unload.error !== null && unload.attempts < MOST_ATTEMPTS
-      ? { ...unload, sentMs: null, repliedMs: null, error: null }
+    isListed(unload) && (unload.error !== null || unload.isUnlisted) && unload.attempts < MOST_ATTEMPTS
+      ? { ...unload, sentMs: null, repliedMs: null, error: null, isUnlisted: false }
       : unload
   );
   const fresh = listed.filter((row) => !unloads.some((unload) => unload.model === row.model));

@@ -25,6 +25,8 @@ export interface ModelUnload {
   readonly repliedMs: MonotonicMs | null;
   readonly error: string | null;
   readonly attempts: number;
+  /** Asked for by what its runner's weights are installed as, since `/api/ps` was silent: it may still be loading. */
+  readonly isUnlisted: boolean;
 }
 
 /** Which models a yield takes: all but the kept ones, or those named. Names are compared without regard to case. */
@@ -152,5 +154,6 @@ export function unloadsOf(resident: readonly ResidentModel[], scope: Scope, name
     repliedMs: null,
     error: null,
     attempts: 0,
+    isUnlisted: false,
   }));
 }

@@ -1,7 +1,7 @@
 /** The whole house over a simulated box, on whichever clock and card the caller brings. */
 import { openLibc } from "../../ffi/libc.ts";
 import { type House, openHouse } from "../../lib/house.ts";
-import { type Box, openBox } from "../../lib/lab/box.ts";
+import { type Box, type BoxOptions, openBox } from "../../lib/lab/box.ts";
 import { DEFAULT_POLICY, type Policy } from "../../lib/model/policy.ts";
 import type { Clock, Gpu, Log, Store } from "../../lib/model/ports.ts";
 import { openProc } from "../../lib/sample/proc.ts";
@@ -23,6 +23,8 @@ export interface LabHouseOptions {
   /** The card as the house reads it. */
   readonly gpu: (box: Box) => Gpu;
   readonly policy?: Partial<Policy>;
+  /** What the box is to be beside an H200's pace; the driver never holds calls back unless that is asked for. */
+  readonly machine?: Pick<BoxOptions, "profile" | "ollamaVersion" | "ollamaModels" | "driverHolds" | "card">;
   /** Waits for a promise while the box's clock moves on. */
   readonly settle: <T>(promise: Promise<T>) => Promise<T>;
 }
@@ -32,7 +34,14 @@ const silent: Log = { debug() {}, info() {}, warn() {}, error: (message, fields)
 export async function openLabHouse(options: LabHouseOptions): Promise<LabHouse> {
   const { clock, store, settle } = options;
   const dir = await Deno.makeTempDir({ prefix: "hyperswap-lab-" });
-  const box = await openBox({ clock, dir, seed: options.seed, profile: "h200", driverHolds: false });
+  const box = await openBox({
+    profile: "h200",
+    driverHolds: false,
+    ...options.machine,
+    clock,
+    dir,
+    seed: options.seed,
+  });
   const libc = openLibc();
   const proc = openProc(libc, box.procRoot);
   const gpu = options.gpu(box);
