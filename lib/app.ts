@@ -23,6 +23,7 @@ import { stderrLog } from "./system/log.ts";
 import { type Owner, takeLock } from "./system/owner_lock.ts";
 import { watchSignals } from "./system/signals.ts";
 import { connectStore } from "./workers/store_client.ts";
+import { connectArchive } from "./workers/archive_client.ts";
 
 /** Everything that an ordered end takes, together. */
 const SHUTDOWN_MS = 10_000;
@@ -168,7 +169,11 @@ async function openReader(base: Base): Promise<Reader> {
     })
     : memoryStore();
   const still: Ground = { ...ground, policy: { ...ground.policy, mode: "paused" } };
-  const house = await openHouseOn(still, base, { store: readOnlyStore(store), ticked: () => {} });
+  const house = await openHouseOn(still, base, {
+    store: readOnlyStore(store),
+    ...(archive === null ? {} : { archive }),
+    ticked: () => {},
+  });
   await house.ready;
   return {
     services: house.services,
@@ -183,3 +188,5 @@ async function openReader(base: Base): Promise<Reader> {
 function asDisposable(timer: { stop(): void }): Disposable {
   return { [Symbol.dispose]: () => timer.stop() };
 }
+  const archive = hasHistory ? connectArchive({ path: base.places.databasePath, clock: base.clock }) : null;
+      archive?.close();

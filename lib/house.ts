@@ -8,17 +8,21 @@ import type { Footprints } from "./decide/footprint.ts";
 import { type HouseEffect, type HouseEvent, type HouseState, initialHouse, reduceHouse, runLoop } from "./loop.ts";
 import { messageOf } from "./model/failure.ts";
 import type { HistoryItem, StoreStatus } from "./model/history.ts";
+import type { Archive } from "./model/analytics.ts";
 import type { Policy } from "./model/policy.ts";
 import type { Clock, Gpu, Log, OllamaApi, Proc, Store, Timer } from "./model/ports.ts";
 import type { Sample, SourceReport } from "./model/sample.ts";
 import type { About, Services } from "./model/services.ts";
+import { telemetryRow } from "./record/recorder.ts";
 import { watchComfy } from "./sample/comfy_watch.ts";
 import { watchOllama } from "./sample/ollama_watch.ts";
 import { Sampler } from "./sample/sampler.ts";
 import type { TenantProcesses } from "./sample/tenant_processes.ts";
+import { AnalyticsService, NO_ARCHIVE } from "./services/analytics.ts";
 import { ArbitrationService } from "./services/arbitration.ts";
 import { CacheKeeper, type CachePorts } from "./services/cache_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
+import { EvidenceKeeper } from "./services/evidence.ts";
 import { seedFootprints } from "./services/footprints.ts";
 import { HealthService } from "./services/health.ts";
 import { HistoryService } from "./services/history.ts";
@@ -48,6 +52,8 @@ export interface HousePorts {
   readonly ollama: OllamaApi;
   readonly comfy: ComfyClient;
   readonly store: Store;
+  /** Long reads of the record; left out, there is nothing to look back on. */
+  readonly archive?: Archive;
   readonly tenants: TenantProcesses;
   /** Names of display servers and compositors, for attribution. */
   readonly desktop: readonly string[];
@@ -83,6 +89,8 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     onDefect: (error, run) =>
       log.error(`Defect in a run of ${run.operation}`, { error: messageOf(error), run: run.id }),
   });
+  // No profile can be applied yet: all that is measured was measured at stock.
+  const evidence = new EvidenceKeeper({ store, profile: () => null });
   const live: LiveService = new LiveService({
     log,
     arbitration: () => arbitration.view(),
@@ -123,7 +131,10 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     listRunners: () => sampler.runners(),
     send,
     resolve: (requestId, reply) => arbitration.resolve(requestId, reply),
-    onRecorded: (item) => live.remember(item),
+    onRecorded: (item) => {
+      live.remember(item);
+      evidence.recorded(item);
+    },
   });
   const cache: CacheKeeper = new CacheKeeper({
     ...ports,
@@ -146,8 +157,10 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     api: ports.comfy,
     clock,
     onActivity: ({ atMs, queueRemaining }) => send({ type: "comfyActivity", atMs, queueRemaining }),
-    onCompleted: (completion) =>
-      log.debug("A prompt ended", { prompt: completion.promptId, status: completion.status }),
+    onCompleted: (completion, timed) => {
+      log.debug("A prompt ended", { prompt: completion.promptId, status: completion.status });
+      evidence.completed(completion, timed, clock.wallMs());
+    },
   });
   const storeWatch = watchStore(store, { clock, log });
   const sampler = new Sampler({
@@ -166,7 +179,10 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       return await sampler.sample();
     },
     decide: send,
-    record: ports.record,
+    record: (sample) => {
+      evidence.second(telemetryRow(sample));
+      ports.record(sample);
+    },
     show: (sample) => {
       cache.tick(sample, arbitration.view());
       live.publish(sample);
@@ -182,6 +198,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     about: ports.about,
     arbitration,
     live,
+    analytics: new AnalyticsService(ports.archive ?? NO_ARCHIVE, clock),
     history: new HistoryService(store, ports.about.startedAtMs),
     runs,
     health: new HealthService({

@@ -7,6 +7,7 @@ import type { Ground } from "./ground.ts";
 import { type House, openHouse } from "./house.ts";
 import { Failure, messageOf } from "./model/failure.ts";
 import type { Clock, Log, Store } from "./model/ports.ts";
+import type { Archive } from "./model/analytics.ts";
 import type { Sample } from "./model/sample.ts";
 import type { About } from "./model/services.ts";
 import { VERSION } from "./model/version.ts";
@@ -23,6 +24,7 @@ import { connectComfy } from "./upstream/comfy.ts";
 import { connectOllama } from "./upstream/ollama.ts";
 import { connectStore } from "./workers/store_client.ts";
 
+import { connectArchive } from "./workers/archive_client.ts";
 const DAY_MS = 86_400_000;
 
 /** What stands before anything is opened. */
@@ -55,9 +57,16 @@ export async function openService(
   const store = connectStore({ path: places.databasePath, retention: retentionOf(loaded), clock, log });
   const card = new CardClaim(base, owner, ground.simulation !== null);
   const house = await openHouseOn(ground, base, {
+  const archive = connectArchive({ path: places.databasePath, clock });
     store,
     ticked: (sample) => {
       card.see(sample);
+    tuning: {
+      control: ground.card,
+      book: tuningFile(`${places.stateDir}/tuning.json`, log),
+      policy: tuningPolicyOf(loaded.config),
+    },
+    archive,
       systemd.watchdog();
     },
   });
@@ -92,6 +101,7 @@ export async function openService(
     await ground.close();
     await store.close();
     card[Symbol.dispose]();
+    archive.close();
   };
   return { listening, over: house.over, close };
 }
@@ -100,7 +110,11 @@ export async function openService(
 export async function openHouseOn(
   ground: Ground,
   { clock, log, loaded }: Pick<Base, "clock" | "log" | "loaded">,
-  { store, ticked }: { readonly store: Store; readonly ticked: (sample: Sample) => void },
+  { store, archive, ticked }: {
+    readonly store: Store;
+    readonly archive?: Archive;
+    readonly ticked: (sample: Sample) => void;
+  },
 ): Promise<House> {
   const about: About = { version: VERSION, pid: Deno.pid, startedAtMs: clock.wallMs(), simulation: ground.simulation };
   return await openHouse({
@@ -114,6 +128,7 @@ export async function openHouseOn(
     store,
     desktop: [...DEFAULT_DESKTOP, ...loaded.config.attribution.desktop],
     record: (sample) => store.telemetry(telemetryRow(sample)),
+    ...(archive === undefined ? {} : { archive }),
     policy: { ...policyOf(loaded.config), ...ground.policy },
     about,
     cache: {

@@ -29,6 +29,13 @@ checkDrift("fakes", {
     models: [{}, { source: "ollama" }],
     why: [{}, { id: 1 }, { id: 9 }, { limit: 3 }],
     history: [{}, { limit: 1, kind: "yield", durable: false }, { before: 2 }],
+    "analytics-profiles": [{}, { days: 1 }],
+    "analytics-timeseries": [
+      { metric: ["power_w"] },
+      { metric: ["power_w", "temperature_c", "power_w"], from: "24h", to: "30m", points: 2 },
+      { metric: ["power_w"], from: "2026-01-01T00:00:00Z", to: "2025-01-01" },
+      { metric: ["power_w"], from: "yesterday" },
+    ],
     run: [{ id: RUN_ID }, { id: "nothing" }, { id: "a/b?c" }],
     "cancel-run": [{ id: RUN_ID }, { id: "nothing" }],
     "switch-model": [{ model: "qwen3:14b" }, { model: "nope" }, {

@@ -135,6 +135,15 @@ export interface ComfyCompletion {
   readonly startedAtMs: WallMs | null;
   readonly endedAtMs: WallMs | null;
   readonly error: string | null;
+  /** What it was, where its graph says so: only like prompts can be compared. */
+  readonly work?: ComfyWork;
+}
+
+export interface ComfyWork {
+  /** The file that its sampler uses. */
+  readonly model: string;
+  /** Such as `1024x1024`, or `1024x1024 x4` for a batch. */
+  readonly size: string;
 }
 
 export interface ComfyApi {

@@ -11,9 +11,10 @@ import type {
   SwitchResult,
   YieldResult,
 } from "./arbitration.ts";
+import type { Metric, ProfileReport, RankedModel, Series, SwapReport } from "./analytics.ts";
 import type { CacheReport, CacheTotals, FileChoice, PinResult, WarmPlan, WarmResult } from "./cache.ts";
 import type { Catalogue } from "./catalogue.ts";
-import type { HistoryItem, HistoryQuery, StoreStatus } from "./history.ts";
+import type { HistoryItem, HistoryKind, HistoryQuery, StoreStatus, TelemetryRow } from "./history.ts";
 import type { FailureCode } from "./failure.ts";
 import type { Sample } from "./sample.ts";
 import type { Residency } from "./page_cache.ts";
@@ -79,6 +80,32 @@ export interface History {
 export type RunState = "running" | "done" | "failed" | "cancelled";
 
 /** Long work by id. A door that hangs up never cancels one. */
+/** A time, or how long before now. */
+export type Moment = { readonly atMs: WallMs } | { readonly agoMs: number };
+
+/** Null = from the beginning, to the end. */
+export interface SpanRequest {
+  readonly from: Moment | null;
+  readonly to: Moment | null;
+  readonly kind?: HistoryKind | null;
+}
+
+export interface SeriesRequest extends SpanRequest {
+  readonly metrics: readonly Metric[];
+  readonly points: number;
+}
+
+/** The record looked at as a whole. Failure unavailable where nothing is kept. */
+export interface Analytics {
+  series(request: SeriesRequest, signal: AbortSignal): Promise<Series>;
+  profiles(request: { days: number }, signal: AbortSignal): Promise<ProfileReport>;
+  swaps(request: { days: number }, signal: AbortSignal): Promise<SwapReport>;
+  models(request: { days: number }, signal: AbortSignal): Promise<readonly RankedModel[]>;
+  /** Page by page, oldest first. */
+  events(span: SpanRequest, signal: AbortSignal): AsyncIterable<readonly HistoryItem[]>;
+  telemetry(span: SpanRequest, signal: AbortSignal): AsyncIterable<readonly TelemetryRow[]>;
+}
+
 export interface RunView {
   readonly id: string;
   /** The operation's name. */
@@ -200,3 +227,4 @@ export interface Services {
   readonly models: Models;
   readonly cache: Cache;
 }
+  readonly analytics: Analytics;

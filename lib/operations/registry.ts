@@ -1,5 +1,6 @@
 /** The list of everything that can be asked of HyperSwap. REST, OpenAPI, MCP and CLI are loops over it. */
 import type * as z from "zod";
+import { analyticsModels, analyticsProfiles, analyticsSwaps, analyticsTimeseries } from "./analytics.ts";
 import { arbitration, setArbitration, why } from "./arbitration.ts";
 import { cacheReport, warmPlan } from "./cache.ts";
 import { gpu } from "./gpu.ts";
@@ -29,6 +30,10 @@ const OPERATIONS = [
   db,
   health,
   runs,
+  analyticsProfiles,
+  analyticsSwaps,
+  analyticsTimeseries,
+  analyticsModels,
   run,
   version,
   switchModel,

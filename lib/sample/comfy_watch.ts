@@ -8,6 +8,7 @@ import { type ComfySocket, type ComfySocketOptions, openComfySocket } from "../u
 import { isUnreached, UpstreamError } from "../upstream/upstream_error.ts";
 import { CallReport } from "./call_report.ts";
 import { ComfyCompletions } from "./comfy_completions.ts";
+import { StepRate, type TimedSteps } from "./step_rate.ts";
 import { type Poller, startPoller } from "./poller.ts";
 import { awaitFirstAnswer, explainReach, type Reach } from "./reach.ts";
 
@@ -22,7 +23,8 @@ export interface ComfyWatchOptions {
   readonly clock: Clock;
   /** Called at once on each change of the count, and with the first count after the server (re)appeared. */
   readonly onActivity: (activity: ComfyActivity) => void;
-  readonly onCompleted: (completion: ComfyCompletion) => void;
+  /** `timed`: the steps that were seen of it; null where its frames go to its submitter alone. */
+  readonly onCompleted: (completion: ComfyCompletion, timed: TimedSteps | null) => void;
   /** For tests; the real socket by default. */
   readonly openSocket?: (options: ComfySocketOptions) => ComfySocket;
 }
@@ -83,6 +85,7 @@ class ComfyWatcher implements ComfyWatch {
   #announced: number | null = null;
   #runningId: string | null = null;
   #progress: ComfyState["progress"] = null;
+  readonly #steps = new StepRate();
   #idleSinceMs: MonotonicMs | null = null;
   #stats: ComfyStats | null = null;
 
@@ -94,7 +97,11 @@ class ComfyWatcher implements ComfyWatch {
     this.#clock = clock;
     this.#onActivity = onActivity;
     this.#calls = new CallReport(clock);
-    this.#completions = new ComfyCompletions({ api, clock, onCompleted });
+    this.#completions = new ComfyCompletions({
+      api,
+      clock,
+      onCompleted: (completion) => onCompleted(completion, this.#steps.take(completion.promptId)),
+    });
     this.#socket = openSocket({
       url: api.url,
       clock,
@@ -185,6 +192,7 @@ class ComfyWatcher implements ComfyWatch {
     if (this.#count === 0) return;
     this.#setRunning(promptId);
     this.#progress = { value, max };
+    this.#steps.note({ promptId, value, max }, this.#clock.monotonicMs());
   }
 
   #heard(): void {

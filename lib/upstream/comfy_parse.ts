@@ -74,7 +74,31 @@ function historyEntry(promptId: string, entry: JsonRecord): HistoryEntry {
     startedAtMs: find("execution_start")?.atMs ?? null,
     endedAtMs: find("execution_success", "execution_error", "execution_interrupted")?.atMs ?? null,
     error: isError && error !== null ? exceptionText(error.data) : null,
+    ...workOf(recordsOf(listField(entry, "prompt")?.[2])),
   };
+}
+
+/** What a graph samples, where it says so plainly: one model and one size. Anything else isn't comparable. */
+function workOf(nodes: readonly JsonRecord[]): Pick<ComfyCompletion, "work"> {
+  const inputs = nodes.map((node) => recordField(node, "inputs") ?? {});
+  const models = new Set(
+    inputs.flatMap((input) => filledField(input, "ckpt_name") ?? filledField(input, "unet_name") ?? []),
+  );
+  const sizes = new Set(nodes.flatMap((node) => {
+    const input = recordField(node, "inputs");
+    if (input === null || !/^Empty.*Latent/.test(textField(node, "class_type") ?? "")) return [];
+    const [width, height] = [numberField(input, "width"), numberField(input, "height")];
+    const batch = numberField(input, "batch_size") ?? 1;
+    return width === null || height === null ? [] : [`${width}x${height}${batch === 1 ? "" : ` x${batch}`}`];
+  }));
+  const [model, size] = [[...models][0], [...sizes][0]];
+  return models.size === 1 && sizes.size === 1 && model !== undefined && size !== undefined
+    ? { work: { model, size } }
+    : {};
+}
+
+function recordsOf(graph: unknown): readonly JsonRecord[] {
+  return isRecord(graph) ? Object.values(graph).filter(isRecord) : [];
 }
 
 interface HistoryMessage {

@@ -7,6 +7,7 @@ import { GIB } from "../../lib/model/units.ts";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
 import { createRuns } from "../../lib/services/runs.ts";
 import type { RunKeeper } from "../../lib/services/runs.ts";
+import { fakeAnalytics } from "./fake_analytics.ts";
 import { fakeCache } from "./fake_cache.ts";
 import { ARBITRATION, GB16, HISTORY, MODELS, purgeResult, sample, switchResult, yieldResult } from "./fake_values.ts";
 
@@ -78,6 +79,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
       },
       models: { list: () => Promise.resolve(MODELS) },
       cache: fakeCache(note),
+      analytics: fakeAnalytics(note),
     },
   };
 }
