@@ -11,6 +11,7 @@ import type { Ground } from "./ground.ts";
 import type { House } from "./house.ts";
 import { Failure, FAILURES, messageOf } from "./model/failure.ts";
 import { VERSION } from "./model/version.ts";
+import type { Operation } from "./operations/operation.ts";
 import { memoryStore } from "./record/memory_store.ts";
 import { readOnlyStore } from "./record/read_only_store.ts";
 import { accessOf, type Base, openHouseOn, openService, reportDefect, retentionOf } from "./service.ts";
@@ -31,7 +32,10 @@ const SHUTDOWN_MS = 10_000;
 /** `hyperswap serve`: the service for this machine's card. Resolves with the exit code after an ordered end. */
 export async function serve(args: readonly string[]): Promise<number> {
   const { openHardware } = await import("./ground.ts");
-  return await run(openBase(args), (base) => Promise.resolve(openHardware(base.loaded.config, base)));
+  return await run(
+    openBase(args),
+    (base) => Promise.resolve(openHardware(base.loaded.config, { ...base, isOwner: true })),
+  );
 }
 
 /** `hyperswap demo`: the same service on a simulated box, in a folder of its own unless one is named. */
@@ -40,7 +44,7 @@ export async function demo(args: readonly string[]): Promise<number> {
   const dir = await Deno.makeTempDir({ prefix: "hyperswap_demo_" });
   try {
     const base = openBase(args, { "state-dir": `${dir}/state`, socket: `${dir}/hyperswap.sock` });
-    return await run(base, () => openSimulation({ ...base, dir: `${dir}/box` }));
+    return await run(base, () => openSimulation({ ...base, isOwner: true, dir: `${dir}/box` }));
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
@@ -109,6 +113,11 @@ async function run(base: Base, openGround: (base: Base) => Promise<Ground>): Pro
   return code;
 }
 
+/** The one operation that changes something and needs no service. */
+function isRestore({ cli }: Operation): boolean {
+  return cli !== false && cli.words.join(" ") === "restore";
+}
+
 /**
  * Where a command's call goes: to the running service, looked for at its socket and its port; without one, to a house
  * that only reads (SPEC 7, One owner).
@@ -135,14 +144,22 @@ export async function findInvoker(address: CliAddress): Promise<Invoker> {
     });
   }
   let house: Promise<Reader> | null = null;
+  const scopes = ALL_SCOPES;
+  const report = (error: unknown, operation: string) => reportDefect(base, error, operation);
   const inner = localInvoker({
     services: async () => (await (house ??= openReader(base))).services,
-    scopes: ALL_SCOPES,
-    report: (error, operation) => reportDefect(base, error, operation),
+    scopes,
+    report,
     isReadOnly: true,
   });
   return {
     ...inner,
+    invoke: async (operation, input, call) => {
+      if (!isRestore(operation)) return await inner.invoke(operation, input, call);
+      const { openLoneCard } = await import("./lone_card.ts");
+      await using card = await openLoneCard(base);
+      return await localInvoker({ services: () => card.services, scopes, report }).invoke(operation, input, call);
+    },
     close: () => {
       inner.close();
       house?.then((reader) => reader.close(), (error) => base.log.warn(messageOf(error)));

@@ -1,17 +1,22 @@
 /** What a house stands on: a card, a /proc and two servers; this machine's, or a simulated box's. */
 import type { Libc } from "../ffi/libc.ts";
 import type { Config } from "./config/schema.ts";
+import type { CardControl } from "./model/card.ts";
+import { messageOf } from "./model/failure.ts";
 import type { Policy } from "./model/policy.ts";
 import type { PageCache } from "./model/page_cache.ts";
 import type { Clock, Gpu, Log, Proc } from "./model/ports.ts";
 import { openProc } from "./sample/proc.ts";
 import { type TenantProcesses, tenantProcesses } from "./sample/tenant_processes.ts";
 import { isRemoteUrl, portOf } from "./upstream/locality.ts";
-import { connectGpu } from "./workers/nvml_client.ts";
+import { connectGpu, type GpuConnection } from "./workers/nvml_client.ts";
+import type { LeverAccess } from "./workers/nvml_protocol.ts";
 import { connectPageCache } from "./workers/page_cache_client.ts";
 
 export interface Ground {
   readonly gpu: Gpu;
+  /** The card's levers; refuses every change unless this process owns the card. */
+  readonly card: CardControl;
   readonly proc: Proc;
   readonly tenants: TenantProcesses;
   readonly ollamaUrl: string;
@@ -30,10 +35,15 @@ export interface GroundParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly libc: Libc;
+  /** Where the card's journal lies. */
+  readonly places: { readonly stateDir: string };
+  /** True: this process owns the card and may set it. Left out, it only reads. */
+  readonly isOwner?: boolean;
 }
 
 /** This machine. Nothing has to be there: the card and both servers are noticed when they come. */
-export function openHardware(config: Config, { clock, log, libc }: GroundParts): Ground {
+export function openHardware(config: Config, parts: GroundParts): Ground {
+  const { clock, log, libc } = parts;
   const { uuid, index, nvml } = config.gpu;
   const gpu = connectGpu({
     source: { kind: "library", paths: nvml === "" ? null : [nvml] },
@@ -41,6 +51,7 @@ export function openHardware(config: Config, { clock, log, libc }: GroundParts):
     clock,
     log,
     sysRoot: config.proc.sys_root,
+    levers: leversOf(parts),
   });
   const proc = openProc(libc, config.proc.root);
   const pageCache = connectPageCache({ clock, procRoot: config.proc.root, sysRoot: config.proc.sys_root });
@@ -48,6 +59,7 @@ export function openHardware(config: Config, { clock, log, libc }: GroundParts):
     pageCache,
     fileRoot: null,
     gpu,
+    card: gpu.card,
     proc,
     tenants: tenantsOf({ proc, clock, ollamaUrl: config.ollama.url, comfyUrl: config.comfyui.url }),
     ollamaUrl: config.ollama.url,
@@ -55,18 +67,35 @@ export function openHardware(config: Config, { clock, log, libc }: GroundParts):
     simulation: null,
     policy: {},
     close: async () => {
-      await Promise.all([gpu.close(), pageCache.close()]);
+      await Promise.all([closeCard(gpu, parts), pageCache.close()]);
     },
   };
+}
+
+function leversOf({ places, isOwner = false }: GroundParts): LeverAccess {
+  return { stateDir: places.stateDir, mayChange: isOwner, marksUncleanEnd: true };
+}
+
+/**
+ * Whatever the house decided or failed to: what the journal says was changed is put back before the library goes. Where
+ * nothing is changed that asks the card for nothing.
+ */
+async function closeCard(gpu: GpuConnection, { log, isOwner = false }: GroundParts): Promise<void> {
+  try {
+    if (isOwner) await gpu.card.restore("journal");
+  } catch (error) {
+    // ExecStopPost and the next start find it in the journal.
+    log.error("Cannot put the card back to stock", { error: messageOf(error) });
+  }
+  await gpu.close();
 }
 
 /** Idle seconds before the demo purges ComfyUI: the real 30 would leave little to see in a minute. */
 const DEMO_IDLE_MS = 8_000;
 
 /** A simulated box with traffic that comes and goes. `dir`: an empty folder for its /proc. */
-export async function openSimulation(
-  { clock, log, libc, dir }: GroundParts & { readonly dir: string },
-): Promise<Ground> {
+export async function openSimulation(parts: GroundParts & { readonly dir: string }): Promise<Ground> {
+  const { clock, log, libc, dir } = parts;
   const [{ openBox }, { startTraffic }, { layOutModels }, { simulatePageCache }] = await Promise.all([
     import("./lab/box.ts"),
     import("./lab/traffic.ts"),
@@ -80,6 +109,7 @@ export async function openSimulation(
     choice: { uuid: null, index: 0 },
     clock,
     log,
+    levers: leversOf(parts),
   });
   const proc = openProc(libc, box.procRoot);
   const traffic = startTraffic(box);
@@ -88,6 +118,7 @@ export async function openSimulation(
   const { DEFAULT_POLICY } = await import("./model/policy.ts");
   return {
     gpu,
+    card: gpu.card,
     proc,
     tenants: tenantsOf({ proc, clock, ollamaUrl: box.ollama.url, comfyUrl: box.comfy.url }),
     ollamaUrl: box.ollama.url,
@@ -98,7 +129,7 @@ export async function openSimulation(
     policy: { purge: { ...DEFAULT_POLICY.purge, idleMs: DEMO_IDLE_MS } },
     close: async () => {
       traffic.stop();
-      await gpu.close();
+      await closeCard(gpu, parts);
       await box[Symbol.asyncDispose]();
     },
   };

@@ -51,6 +51,8 @@ export class NvmlSession implements Disposable {
   readonly #journal: CardJournal | null;
   #card: OpenCard | null = null;
   #hasBeenOpen = false;
+  /** What is put back is to be reported, so it isn't done beforehand. */
+  #isRestoring = false;
   #wallAheadMs: number | null = null;
 
   constructor(config: NvmlConfig, parts: SessionParts) {
@@ -103,7 +105,12 @@ export class NvmlSession implements Disposable {
     if (scope === "journal" && this.#journal?.isEmpty() === true) {
       return { scope, levers: [], uncleanEnd: null, journalProblem: null };
     }
-    return this.#with((card) => driven(card).writer.restore(scope));
+    this.#isRestoring = true;
+    try {
+      return this.#with((card) => driven(card).writer.restore(scope));
+    } finally {
+      this.#isRestoring = false;
+    }
   }
 
   forgetUncleanEnd(): null {
@@ -169,6 +176,8 @@ export class NvmlSession implements Disposable {
     const marksUncleanEnd = levers.marksUncleanEnd && !this.#hasBeenOpen;
     const { clock } = this.#parts;
     const writer = new CardWriter({ nvml, device, uuid, name, journal, clock, marksUncleanEnd });
+    // What an earlier owner left is put back before anything else, even before the card is first read.
+    if (levers.mayChange && !this.#hasBeenOpen && !this.#isRestoring) writer.restore("journal");
     return { writer, ears: openXidEars(nvml, { libc: this.#libc, device, pciBusId }) };
   }
 

@@ -180,6 +180,15 @@ export const AREAS: readonly Area[] = [
   },
   {
     ...NONE,
+    path: "lib/lone_card.ts",
+    values: ["lib/model/", "lib/services/", "lib/system/", "lib/workers/"],
+    types: ["ffi/", "lib/service.ts"],
+    builtins: [],
+    reason:
+      "the lone card is the nvml Worker and the owner's lock: restoring opens no house beside an owner that hangs",
+  },
+  {
+    ...NONE,
     path: "lib/service.ts",
     values: [
       ...["lib/model/", "lib/config/", "lib/house.ts", "lib/record/", "lib/sample/", "lib/show/", "lib/system/"],

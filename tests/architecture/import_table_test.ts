@@ -72,6 +72,12 @@ const PLANTED: readonly (readonly [from: string, to: string, kind: EdgeKind, rea
     "the house joins what is handed to it and opens nothing: ffi, workers, record, lab and doors are app's",
   ],
   [
+    "lib/lone_card.ts",
+    "lib/house.ts",
+    "value",
+    "the lone card is the nvml Worker and the owner's lock: restoring opens no house beside an owner that hangs",
+  ],
+  [
     "lib/ground.ts",
     "lib/decide/arbiter.ts",
     "value",
@@ -119,6 +125,7 @@ const ALLOWED: readonly (readonly [from: string, to: string, kind: EdgeKind])[] 
   ["lib/house.ts", "lib/act/machine.ts", "value"],
   ["lib/service.ts", "lib/house.ts", "value"],
   ["lib/ground.ts", "lib/lab/box.ts", "value"],
+  ["lib/lone_card.ts", "lib/workers/nvml_client.ts", "value"],
   ["lib/app.ts", "static/assets.ts", "value"],
   ["main.ts", "lib/show/cli.ts", "value"],
   ["static/src/app.tsx", "lib/operations/routes.ts", "value"],
