@@ -245,6 +245,7 @@ Deno.test("events about jobs long gone, servers and cards nobody asked about: no
 Deno.test("who holds the card, in the view", async (test) => {
   const cases: readonly [string, Scene, string | null][] = [
     ["nobody", new Scene(), null],
+    ["hardly anybody", new Scene().holds(200, "comfy", gib(0.05)), null],
     ["Ollama", new Scene().load("alpha:latest", 101), "ollama"],
     ["ComfyUI", new Scene().holds(200, "comfy", gib(4)), "comfyui"],
     ["both", new Scene().load("alpha:latest", 101).holds(200, "comfy", gib(4)), "both"],
