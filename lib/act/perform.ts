@@ -1,7 +1,13 @@
 /** Effects → hardware and servers → result events. Decides nothing; a failure is a result like any other. */
 import type { ArbiterReply } from "../model/arbitration.ts";
 import type { LoadResidency } from "../model/cache.ts";
-import type { ArbiterEffect, ArbiterEvent, Generation, LoadOutcome } from "../model/events.ts";
+import {
+  type ArbiterEffect,
+  type ArbiterEvent,
+  type Generation,
+  GENERATIONS_PER_JOB,
+  type LoadOutcome,
+} from "../model/events.ts";
 import { messageOf } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
 import type { Clock, ComfyApi, Gpu, Log, OllamaApi, Proc, Store, Timer } from "../model/ports.ts";
@@ -19,8 +25,6 @@ const UNLOAD_DEADLINE_MS = 5_000;
 const PROBE_DEADLINE_MS = 150;
 /** Two queue reads, the pause between them, and `/free`. */
 const FREE_DEADLINE_MS = 5_000;
-/** Generations one job may use for its steps (see decide/switch_job). */
-const GENERATIONS_PER_JOB = 16;
 
 /** An event without its time: `perform` stamps it. */
 type Unstamped = ArbiterEvent extends infer E ? E extends ArbiterEvent ? Omit<E, "atMs"> : never : never;
