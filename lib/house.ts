@@ -13,6 +13,7 @@ import type { Policy } from "./model/policy.ts";
 import type { Clock, Gpu, Log, OllamaApi, Proc, Store, Timer } from "./model/ports.ts";
 import type { Sample, SourceReport } from "./model/sample.ts";
 import type { About, Services } from "./model/services.ts";
+import { isTuneEffect } from "./model/tuning.ts";
 import { telemetryRow } from "./record/recorder.ts";
 import { watchComfy } from "./sample/comfy_watch.ts";
 import { watchOllama } from "./sample/ollama_watch.ts";
@@ -20,6 +21,7 @@ import { Sampler } from "./sample/sampler.ts";
 import type { TenantProcesses } from "./sample/tenant_processes.ts";
 import { AnalyticsService, NO_ARCHIVE } from "./services/analytics.ts";
 import { ArbitrationService } from "./services/arbitration.ts";
+import { CardKeeper, firstTuning, type TuningPorts } from "./services/card_keeper.ts";
 import { CacheKeeper, type CachePorts } from "./services/cache_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
 import { EvidenceKeeper } from "./services/evidence.ts";
@@ -62,6 +64,8 @@ export interface HousePorts {
   readonly about: About;
   /** Model files and the page cache; left out, nothing is catalogued or warmed. */
   readonly cache?: CachePorts;
+  /** The card's writer; left out, nothing is set. */
+  readonly tuning?: TuningPorts;
   /** Fed by completed ticks. What it throws ends the loop. */
   readonly ticked: (sample: Sample) => void;
 }
@@ -83,6 +87,7 @@ export interface House {
 export async function openHouse(ports: HousePorts): Promise<House> {
   const { clock, log, store } = ports;
   const past = await readPast(ports);
+  const firstCard = await firstTuning(ports.tuning ?? null, log);
   const decisions = new DecisionLog(log);
   const runs = createRuns({
     clock,
@@ -98,13 +103,17 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     simulation: ports.about.simulation,
     comfy: () => comfyWatch.state(),
     cache: () => cache.service.totals(),
+    tuning: () => ({ card: card.service.tuning(), governor: card.service.governor() }),
   });
   live.restore(past.items);
-  const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initialHouse(ports.policy, past.footprints), {
+  const { footprints } = past;
+  const initial = initialHouse(ports.policy, { footprints, card: firstCard });
+  const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initial, {
     reduce: reduceHouse,
-    perform: (effect) => performer.perform(effect),
-    record: ({ event, before, state, effects }) => {
-      decisions.note({ event, before: before.arbiter, state: state.arbiter, effects }, clock.wallMs());
+    perform: (effect) => isTuneEffect(effect) ? card.perform(effect) : performer.perform(effect),
+    record: (transition) => {
+      decisions.noteAll(transition, clock.wallMs());
+      const { event, effects } = transition;
       // A reading moves nothing that is shown.
       if (event.type === "reading" && effects.length === 0) return;
       arbitration.report();
@@ -135,6 +144,13 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       live.remember(item);
       evidence.recorded(item);
     },
+  });
+  const card: CardKeeper = new CardKeeper({
+    ...ports,
+    tuning: ports.tuning ?? null,
+    state: () => machine.state.card,
+    send,
+    onRecorded: (item) => live.remember(item),
   });
   const cache: CacheKeeper = new CacheKeeper({
     ...ports,
@@ -214,6 +230,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       residency: (path) => cache.service.book.get(path),
     }),
     cache: cache.service,
+    card: card.service,
   };
 
   const close = async () => {
@@ -223,7 +240,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     cache.stop();
     storeWatch.stop();
     send({ type: "stopped", atMs: clock.monotonicMs() });
-    const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled()]);
+    const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled(), card.settled()]);
     await Promise.race([ended, clock.sleep(CLOSE_MS)]);
   };
   return { services, runs, ready: first.promise, over: loop, send, state: () => machine.state, close };

@@ -8,28 +8,42 @@
  */
 import { reduceArbiter } from "./decide/arbiter.ts";
 import { type ArbiterState, initialArbiter } from "./decide/arbiter_state.ts";
+import { reduceCard } from "./decide/card.ts";
+import type { TuningState } from "./decide/card_state.ts";
 import type { Footprints } from "./decide/footprint.ts";
 import type { ArbiterEffect, ArbiterEvent, Step } from "./model/events.ts";
 import type { Policy } from "./model/policy.ts";
 import type { Clock } from "./model/ports.ts";
 import type { Sample } from "./model/sample.ts";
+import { isTuneEvent, type TuneEffect, type TuneEvent } from "./model/tuning.ts";
 
 /** Every reducer's state. One mailbox serves them all, so that none waits for another's lock. */
 export interface HouseState {
   readonly arbiter: ArbiterState;
+  readonly card: TuningState;
 }
 
-export type HouseEvent = ArbiterEvent;
-export type HouseEffect = ArbiterEffect;
+export type HouseEvent = ArbiterEvent | TuneEvent;
+export type HouseEffect = ArbiterEffect | TuneEffect;
 
-export function initialHouse(policy: Policy, footprints: Footprints): HouseState {
-  return { arbiter: initialArbiter(policy, footprints) };
+export function initialHouse(
+  policy: Policy,
+  { footprints, card }: { readonly footprints: Footprints; readonly card: TuningState },
+): HouseState {
+  return { arbiter: initialArbiter(policy, footprints), card };
 }
 
 /** One event through every reducer, in order. */
 export function reduceHouse(state: HouseState, event: HouseEvent): Step<HouseState, HouseEffect> {
-  const arbiter = reduceArbiter(state.arbiter, event);
-  return { state: arbiter.state === state.arbiter ? state : { arbiter: arbiter.state }, effects: arbiter.effects };
+  const arbiter = isTuneEvent(event) ? { state: state.arbiter, effects: [] } : reduceArbiter(state.arbiter, event);
+  const card = isTuneEvent(event) || event.type === "sampled" || event.type === "stopped"
+    ? reduceCard(state.card, event, { mode: arbiter.state.mode })
+    : { state: state.card, effects: [] };
+  const isSame = arbiter.state === state.arbiter && card.state === state.card;
+  return {
+    state: isSame ? state : { arbiter: arbiter.state, card: card.state },
+    effects: [...arbiter.effects, ...card.effects],
+  };
 }
 
 /** The stations of a second, named by what they do. */

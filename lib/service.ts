@@ -3,16 +3,18 @@ import type { Libc } from "../ffi/libc.ts";
 import type { Loaded } from "./config/load.ts";
 import type { Places } from "./config/places.ts";
 import { cachePolicyOf, policyOf } from "./config/policy.ts";
+import { tuningPolicyOf } from "./config/tuning.ts";
 import type { Ground } from "./ground.ts";
-import { type House, openHouse } from "./house.ts";
+import { type House, type HousePorts, openHouse } from "./house.ts";
 import { Failure, messageOf } from "./model/failure.ts";
-import type { Clock, Log, Store } from "./model/ports.ts";
 import type { Archive } from "./model/analytics.ts";
+import type { Clock, Log, Store } from "./model/ports.ts";
 import type { Sample } from "./model/sample.ts";
 import type { About } from "./model/services.ts";
 import { VERSION } from "./model/version.ts";
 import { telemetryRow } from "./record/recorder.ts";
 import type { Retention } from "./record/retention.ts";
+import { tuningFile } from "./record/tuning_file.ts";
 import { DEFAULT_DESKTOP } from "./sample/attribution.ts";
 import type { CatalogueSettings } from "./sample/catalogue.ts";
 import type { AccessPolicy } from "./show/access.ts";
@@ -22,9 +24,9 @@ import { type Owner, type OwnerLock, takeLock } from "./system/owner_lock.ts";
 import { sdNotify } from "./system/sd_notify.ts";
 import { connectComfy } from "./upstream/comfy.ts";
 import { connectOllama } from "./upstream/ollama.ts";
+import { connectArchive } from "./workers/archive_client.ts";
 import { connectStore } from "./workers/store_client.ts";
 
-import { connectArchive } from "./workers/archive_client.ts";
 const DAY_MS = 86_400_000;
 
 /** What stands before anything is opened. */
@@ -55,18 +57,18 @@ export async function openService(
     sendDatagram: (address, data) => libc.sendDatagram(address, data),
   });
   const store = connectStore({ path: places.databasePath, retention: retentionOf(loaded), clock, log });
+  const archive = connectArchive({ path: places.databasePath, clock });
   const card = new CardClaim(base, owner, ground.simulation !== null);
   const house = await openHouseOn(ground, base, {
-  const archive = connectArchive({ path: places.databasePath, clock });
     store,
-    ticked: (sample) => {
-      card.see(sample);
     tuning: {
       control: ground.card,
       book: tuningFile(`${places.stateDir}/tuning.json`, log),
       policy: tuningPolicyOf(loaded.config),
     },
     archive,
+    ticked: (sample) => {
+      card.see(sample);
       systemd.watchdog();
     },
   });
@@ -99,9 +101,9 @@ export async function openService(
     await listening.stop();
     await house.close();
     await ground.close();
+    archive.close();
     await store.close();
     card[Symbol.dispose]();
-    archive.close();
   };
   return { listening, over: house.over, close };
 }
@@ -110,8 +112,10 @@ export async function openService(
 export async function openHouseOn(
   ground: Ground,
   { clock, log, loaded }: Pick<Base, "clock" | "log" | "loaded">,
-  { store, archive, ticked }: {
+  { store, archive, tuning, ticked }: {
     readonly store: Store;
+    /** Left out, the card is only read. */
+    readonly tuning?: HousePorts["tuning"];
     readonly archive?: Archive;
     readonly ticked: (sample: Sample) => void;
   },
@@ -126,9 +130,10 @@ export async function openHouseOn(
     ollama: connectOllama({ url: ground.ollamaUrl, clock }),
     comfy: connectComfy({ url: ground.comfyUrl, clock }),
     store,
+    ...(archive === undefined ? {} : { archive }),
+    ...(tuning === undefined ? {} : { tuning }),
     desktop: [...DEFAULT_DESKTOP, ...loaded.config.attribution.desktop],
     record: (sample) => store.telemetry(telemetryRow(sample)),
-    ...(archive === undefined ? {} : { archive }),
     policy: { ...policyOf(loaded.config), ...ground.policy },
     about,
     cache: {

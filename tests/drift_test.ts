@@ -36,6 +36,22 @@ checkDrift("fakes", {
       { metric: ["power_w"], from: "2026-01-01T00:00:00Z", to: "2025-01-01" },
       { metric: ["power_w"], from: "yesterday" },
     ],
+    "set-fan": [{ mode: "manual", percent: 60 }, { mode: "manual" }, { mode: "auto" }, { mode: "auto", percent: 40 }],
+    "apply-profile": [{ profile: "comfy" }, { profile: "nope" }, { profile: "auto", confirm_within_s: 5 }],
+    "save-profile": [
+      { name: "quiet", power_limit_w: 250, fan: "default" },
+      { name: "ollama", fan: 50 },
+      { name: "x", lock_core_max: "max", confirm_within_s: 5 },
+      { name: "x", fan: "fast" },
+    ],
+    "delete-profile": [{ name: "comfy" }, { name: "nope" }],
+    "set-lever": [
+      { lever: "power_limit_w", value: 300 },
+      { lever: "power_limit_w", value: "400" },
+      { lever: "lock_core_max", value: "default", confirm_within_s: 0 },
+    ],
+    restore: [{}, { scope: "journal" }],
+    "set-governor": [{ enabled: false }, { clear: true }, {}],
     run: [{ id: RUN_ID }, { id: "nothing" }, { id: "a/b?c" }],
     "cancel-run": [{ id: RUN_ID }, { id: "nothing" }],
     "switch-model": [{ model: "qwen3:14b" }, { model: "nope" }, {

@@ -123,6 +123,28 @@ const proc = z.strictObject({
   sys_root: z.string().default("/sys").describe("where /sys is mounted"),
 });
 
+const profiles = z.strictObject({
+  automatic: z.boolean().default(true).describe("whether the card's profile follows the workload"),
+  dwell_s: z.number().min(0).default(5).describe("seconds the other workload must have been quiet before a switch"),
+  idle_min: z.number().min(0).default(0).describe("minutes both are idle before balanced is applied; 0 = never"),
+  reapply: z.boolean().default(false).describe("whether a lever that another tool changed is set again"),
+  verify_s: z.number().min(1).default(5).describe("seconds between two looks at whether the card is still as set"),
+});
+
+const governor = z.strictObject({
+  enabled: z.boolean().default(true).describe("whether the governor acts on heat"),
+  hot_margin_c: z.number().min(0).default(8).describe("°C below the card's slowdown threshold from which it is hot"),
+  hot_c: z.number().min(30).default(83).describe("°C from which a card is hot that names no threshold"),
+  memory_hot_c: z.number().min(30).default(100).describe("°C from which its memory is hot"),
+  recover_margin_c: z.number().min(0).default(5).describe("°C below hot from which a sample is good"),
+  bad_samples: z.int().min(1).default(5).describe("bad samples in a row before the next rung"),
+  good_samples: z.int().min(1).default(30).describe("good samples in a row before a rung is left"),
+  cooldown_s: z.number().min(0).default(20).describe("least seconds between two changes"),
+  blind_samples: z.int().min(1).default(3).describe("samples in a row without a temperature before stock is restored"),
+  fan_pct: z.number().min(30).max(100).default(80).describe("% that the first rung gives the fans at least"),
+  power_pct: z.number().min(10).max(100).default(85).describe("% of default power that the fourth rung leaves"),
+});
+
 /** The whole configuration. Unknown keys are refused. */
 export const ConfigSchema = z.strictObject({
   server: server.prefault({}),
@@ -136,6 +158,8 @@ export const ConfigSchema = z.strictObject({
   warm: warm.prefault({}),
   pin: pin.prefault({}),
   access: access.prefault({}),
+  profiles: profiles.prefault({}),
+  governor: governor.prefault({}),
   history: history.prefault({}),
   log: log.prefault({}),
   attribution: attribution.prefault({}),

@@ -57,3 +57,11 @@ export function viewGovernor(state: TuningState, toWall: (ms: MonotonicMs) => Wa
     history: governor.history.map((change) => ({ ...change, atMs: toWall(change.atMs) })).reverse(),
   };
 }
+
+/** Where things stand, in words. */
+export function describeTuning(state: TuningState): string {
+  const { governor } = state;
+  const profile = activeProfile(state)?.profile.name ?? "none";
+  const heat = governor.isBlind ? "blind" : governor.enabled ? `level ${governor.level}` : "disabled";
+  return `profile ${profile}, governor ${heat}`;
+}

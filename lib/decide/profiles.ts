@@ -17,14 +17,15 @@ const FANS =
 const NO_LOCKS = { lock_core_mhz: "default", lock_mem_mhz: "default", fan: "default" } as const;
 const NO_LOCKS_MEASURED = { lock_core_mhz: LOCKS, lock_mem_mhz: LOCKS, fan: FANS } as const;
 
-/** SPEC 4.2, measured on one RTX 4080 SUPER (stock 320 W, at most 370 W). */
+/** SPEC 4.2. The evidence names the card it was measured on (stock 320 W, at most 370 W): yours may differ. */
 export const BUILT_IN: readonly Profile[] = [
   {
     name: "ollama",
     isBuiltIn: true,
     values: { power_limit_w: "default", ...NO_LOCKS },
     measured: {
-      power_limit_w: "decode isn't bound by power: 73.04 to 73.51 tok/s from 222 W to 370 W, never drawing over 224 W",
+      power_limit_w:
+        "RTX 4080 SUPER, decode isn't bound by power: 73.04 to 73.51 tok/s from 222 W to 370 W, never drawing over 224 W",
       ...NO_LOCKS_MEASURED,
     },
   },
@@ -33,7 +34,8 @@ export const BUILT_IN: readonly Profile[] = [
     isBuiltIn: true,
     values: { power_limit_w: "max", ...NO_LOCKS },
     measured: {
-      power_limit_w: "SDXL 1024², 20 steps: 6.71 it/s at 370 W against 6.52 at 320 W (stock), published as +2.8 %; " +
+      power_limit_w:
+        "RTX 4080 SUPER, SDXL 1024², 20 steps: 6.71 it/s at 370 W against 6.52 at 320 W (stock), published as +2.8 %; " +
         "5.48 at 222 W",
       ...NO_LOCKS_MEASURED,
     },
@@ -43,7 +45,7 @@ export const BUILT_IN: readonly Profile[] = [
     isBuiltIn: true,
     values: { power_limit_w: "default", ...NO_LOCKS },
     measured: {
-      power_limit_w: "stock: 73.51 tok/s and 6.52 it/s at 320 W",
+      power_limit_w: "RTX 4080 SUPER, stock: 73.51 tok/s and 6.52 it/s at 320 W",
       ...NO_LOCKS_MEASURED,
     },
   },

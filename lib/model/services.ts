@@ -19,6 +19,7 @@ import type { FailureCode } from "./failure.ts";
 import type { Sample } from "./sample.ts";
 import type { Residency } from "./page_cache.ts";
 import type { Timer } from "./ports.ts";
+import type { GovernorView, TuneRequest, TuneResult, TuningView } from "./tuning.ts";
 import type { Bytes, WallMs } from "./units.ts";
 
 /** Where a long call stands: a phase in words, and a share done where one is known. */
@@ -63,6 +64,8 @@ export interface Snapshot {
   readonly simulation: string | null;
   /** Model files in the page cache; absent or null before they were measured. */
   readonly cache?: CacheTotals | null;
+  /** What is set on the card; absent where nothing can be set. */
+  readonly tuning?: { readonly card: TuningView; readonly governor: GovernorView };
 }
 
 export interface Live {
@@ -77,9 +80,6 @@ export interface History {
   status(): Promise<StoreStatus>;
 }
 
-export type RunState = "running" | "done" | "failed" | "cancelled";
-
-/** Long work by id. A door that hangs up never cancels one. */
 /** A time, or how long before now. */
 export type Moment = { readonly atMs: WallMs } | { readonly agoMs: number };
 
@@ -106,6 +106,9 @@ export interface Analytics {
   telemetry(span: SpanRequest, signal: AbortSignal): AsyncIterable<readonly TelemetryRow[]>;
 }
 
+export type RunState = "running" | "done" | "failed" | "cancelled";
+
+/** Long work by id. A door that hangs up never cancels one. */
 export interface RunView {
   readonly id: string;
   /** The operation's name. */
@@ -217,14 +220,23 @@ export interface About {
   readonly simulation: string | null;
 }
 
+/** The card's settings: what is set and why, and asking for another. */
+export interface Card {
+  tuning(): TuningView;
+  governor(): GovernorView;
+  /** Resolves once the card has answered, with what became of each lever. Throws Failure when it is refused. */
+  tune(request: TuneRequest, signal: AbortSignal): Promise<TuneResult>;
+}
+
 export interface Services {
   readonly about: About;
   readonly arbitration: Arbitration;
   readonly live: Live;
   readonly history: History;
+  readonly analytics: Analytics;
   readonly runs: Runs;
   readonly health: Health;
   readonly models: Models;
   readonly cache: Cache;
+  readonly card: Card;
 }
-  readonly analytics: Analytics;

@@ -3,12 +3,15 @@ import type * as z from "zod";
 import { analyticsModels, analyticsProfiles, analyticsSwaps, analyticsTimeseries } from "./analytics.ts";
 import { arbitration, setArbitration, why } from "./arbitration.ts";
 import { cacheReport, warmPlan } from "./cache.ts";
+import { fan, setFan } from "./fan.ts";
+import { governor, setGovernor } from "./governor.ts";
 import { gpu } from "./gpu.ts";
 import { health, version } from "./health.ts";
 import { db, history } from "./history.ts";
 import { memory } from "./memory.ts";
 import { models } from "./models.ts";
 import { pin, setPinned, unpin } from "./pin.ts";
+import { applyProfile, confirmChange, deleteProfile, overclock, restore, saveProfile, setLever } from "./overclock.ts";
 import { cancelRun, run, runEvents, runs } from "./runs.ts";
 import { stats } from "./stats.ts";
 import { stream } from "./stream.ts";
@@ -27,13 +30,13 @@ const OPERATIONS = [
   arbitration,
   why,
   history,
-  db,
-  health,
-  runs,
   analyticsProfiles,
   analyticsSwaps,
   analyticsTimeseries,
   analyticsModels,
+  db,
+  health,
+  runs,
   run,
   version,
   switchModel,
@@ -47,6 +50,17 @@ const OPERATIONS = [
   unpin,
   setPinned,
   setArbitration,
+  fan,
+  setFan,
+  overclock,
+  applyProfile,
+  saveProfile,
+  deleteProfile,
+  setLever,
+  confirmChange,
+  restore,
+  governor,
+  setGovernor,
   cancelRun,
 ] as const;
 

@@ -41,6 +41,17 @@ export const ROUTES = {
   unpin: { method: "POST", path: "/api/cache/unpin" },
   "set-pinned": { method: "POST", path: "/api/cache/pinned" },
   "set-arbitration": { method: "POST", path: "/api/arbitration" },
+  fan: { method: "GET", path: "/api/gpu/fan" },
+  "set-fan": { method: "POST", path: "/api/gpu/fan" },
+  overclock: { method: "GET", path: "/api/overclock" },
+  "apply-profile": { method: "POST", path: "/api/overclock/apply" },
+  "save-profile": { method: "POST", path: "/api/overclock/profile" },
+  "delete-profile": { method: "DELETE", path: "/api/overclock/profile/{name}" },
+  "set-lever": { method: "POST", path: "/api/overclock/lever" },
+  "confirm-change": { method: "POST", path: "/api/overclock/confirm" },
+  restore: { method: "POST", path: "/api/overclock/restore" },
+  governor: { method: "GET", path: "/api/governor" },
+  "set-governor": { method: "POST", path: "/api/governor" },
   "cancel-run": { method: "POST", path: "/api/runs/{id}/cancel" },
 } as const satisfies Readonly<Record<string, Route>>;
 

@@ -12,6 +12,7 @@ import { isoOrNull, time } from "./quantities.ts";
 import { ROUTES } from "./routes.ts";
 import { RunSummaryWire, viewRunSummary } from "./run_view.ts";
 import { ComfyWire, OllamaWire, RamWire, viewComfy, viewOllama, viewRam } from "./tenants_view.ts";
+import { TuningStatsWire, viewTuningStats } from "./tuning_stats.ts";
 
 const SourceWire = z.object({
   ok: z.boolean(),
@@ -32,6 +33,7 @@ export const StatsWire = z.object({
   ollama: OllamaWire,
   comfyui: ComfyWire,
   arbitration: ArbitrationWire,
+  tuning: TuningStatsWire.nullable().describe("what is set on the card; null where nothing can be set"),
   history: z.array(HistoryItemWire).describe(`the newest ${HISTORY_SHOWN} events`),
   runs: z.array(RunSummaryWire).describe(`the newest ${RUNS_SHOWN} runs`),
   sources: z.object({
@@ -57,6 +59,7 @@ export function viewStats(snapshot: Snapshot): Stats {
     ollama: viewOllama(sample),
     comfyui: viewComfy(sample),
     arbitration: viewArbitration(snapshot.arbitration),
+    tuning: snapshot.tuning === undefined ? null : viewTuningStats(snapshot.tuning),
     history: snapshot.history.slice(0, HISTORY_SHOWN).map(viewHistoryItem),
     runs: snapshot.runs.slice(0, RUNS_SHOWN).map(viewRunSummary),
     sources: {

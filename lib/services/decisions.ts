@@ -1,8 +1,11 @@
 import type { ArbiterState } from "../decide/arbiter_state.ts";
+import type { TuningState } from "../decide/card_state.ts";
+import { describeTuning } from "../decide/card_view.ts";
 import { describeEffect, describeEvent, describeState } from "../decide/describe.ts";
 import type { Decision } from "../model/arbitration.ts";
 import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
 import type { Log } from "../model/ports.ts";
+import { isTuneEffect, isTuneEvent, type TuneEffect, type TuneEvent } from "../model/tuning.ts";
 import type { WallMs } from "../model/units.ts";
 
 /** Decisions kept for `why`. */
@@ -14,6 +17,14 @@ export interface ArbiterTransition {
   readonly before: ArbiterState;
   readonly state: ArbiterState;
   readonly effects: readonly ArbiterEffect[];
+}
+
+/** What the log sees of the whole house. */
+export interface HouseTransition {
+  readonly event: ArbiterEvent | TuneEvent;
+  readonly before: { readonly arbiter: ArbiterState; readonly card: TuningState };
+  readonly state: { readonly arbiter: ArbiterState; readonly card: TuningState };
+  readonly effects: readonly (ArbiterEffect | TuneEffect)[];
 }
 
 /**
@@ -40,15 +51,32 @@ export class DecisionLog {
       return words === null ? [] : [{ words, reason: effect.reason }];
     });
     if (told.length === 0) return;
-    const decision: Decision = {
-      id: this.#nextId++,
+    this.add({
       atMs,
       event: describeEvent(transition.event),
       before: describeState(transition.before),
       after: describeState(transition.state),
       effects: told.map((effect) => effect.words),
       reason: [...new Set(told.map((effect) => effect.reason))].join("; "),
-    };
+    });
+  }
+
+  /** A transition of the whole house: the arbiter's part, and what became of the card's settings. */
+  noteAll({ event, before, state, effects }: HouseTransition, atMs: WallMs): void {
+    if (!isTuneEvent(event)) {
+      const own = effects.filter((effect) => !isTuneEffect(effect));
+      this.note({ event, before: before.arbiter, state: state.arbiter, effects: own }, atMs);
+    }
+    for (const effect of effects) {
+      if (!isTuneEffect(effect) || effect.kind !== "recordTuning") continue;
+      const stands = { before: describeTuning(before.card), after: describeTuning(state.card) };
+      this.add({ atMs, event: effect.event, ...stands, effects: [effect.event], reason: effect.reason });
+    }
+  }
+
+  /** A decision that some other reducer took, in its words. */
+  add(words: Omit<Decision, "id">): void {
+    const decision: Decision = { id: this.#nextId++, ...words };
     this.#decisions.push(decision);
     if (this.#decisions.length > KEPT) this.#decisions.shift();
     this.#log.info(`${decision.event}: ${decision.effects.join(", ")}`, {

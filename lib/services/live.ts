@@ -13,6 +13,8 @@ const HISTORY_KEPT = 50;
 
 export interface LiveParts {
   readonly log: Log;
+  /** What is set on the card. */
+  readonly tuning?: () => NonNullable<Snapshot["tuning"]>;
   readonly arbitration: () => ArbitrationView;
   readonly runs: () => readonly RunView[];
   readonly simulation: string | null;
@@ -37,7 +39,9 @@ export class LiveService implements Live {
       throw new Failure("unavailable", "The first sample isn't in yet", { hint: "Try again in a second" });
     }
     const { comfy } = this.#parts;
+    const tuning = this.#parts.tuning?.();
     return {
+      ...(tuning === undefined ? {} : { tuning }),
       sample: { ...this.#sample, comfy: { ...comfy(), server: this.#sample.comfy.server } },
       arbitration: this.#parts.arbitration(),
       history: this.#history,

@@ -9,6 +9,7 @@ import { createRuns } from "../../lib/services/runs.ts";
 import type { RunKeeper } from "../../lib/services/runs.ts";
 import { fakeAnalytics } from "./fake_analytics.ts";
 import { fakeCache } from "./fake_cache.ts";
+import { fakeCard } from "./fake_card.ts";
 import { ARBITRATION, GB16, HISTORY, MODELS, purgeResult, sample, switchResult, yieldResult } from "./fake_values.ts";
 
 /** What the next calls answer or throw. */
@@ -80,6 +81,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
       models: { list: () => Promise.resolve(MODELS) },
       cache: fakeCache(note),
       analytics: fakeAnalytics(note),
+      card: fakeCard(note),
     },
   };
 }

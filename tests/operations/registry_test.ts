@@ -33,6 +33,17 @@ const CONTRACT: readonly (readonly [string, string, string | null, string | null
   ["unpin", "POST /api/cache/unpin", null, "cache unpin"],
   ["set-pinned", "POST /api/cache/pinned", "set_pinned_models", null],
   ["set-arbitration", "POST /api/arbitration", "set_arbitration_mode", "arbitration set"],
+  ["fan", "GET /api/gpu/fan", "get_gpu_fan_status", "fan"],
+  ["set-fan", "POST /api/gpu/fan", "set_gpu_fan_speed", "fan set"],
+  ["overclock", "GET /api/overclock", "get_overclock_status", "overclock"],
+  ["apply-profile", "POST /api/overclock/apply", "apply_overclock_profile", "overclock apply"],
+  ["save-profile", "POST /api/overclock/profile", "save_overclock_profile", "overclock save"],
+  ["delete-profile", "DELETE /api/overclock/profile/{name}", "delete_overclock_profile", "overclock delete"],
+  ["set-lever", "POST /api/overclock/lever", "set_gpu_lever", "overclock set"],
+  ["confirm-change", "POST /api/overclock/confirm", "confirm_change", "overclock confirm"],
+  ["restore", "POST /api/overclock/restore", "restore_stock_gpu_state", "restore"],
+  ["governor", "GET /api/governor", "get_thermal_governor_status", "governor"],
+  ["set-governor", "POST /api/governor", "set_thermal_governor", "governor set"],
   ["cancel-run", "POST /api/runs/{id}/cancel", "cancel_run", "runs cancel"],
 ];
 
