@@ -19,7 +19,7 @@ export interface CardScene {
   /** Advances by hand. */
   readonly clock: { nowMs: number; wallMs(): number };
   /** Another writer, as a later process would have. */
-  open(options?: { readonly marksUncleanEnd?: boolean }): CardWriter;
+  open(options?: { readonly marksUncleanEnd?: boolean; readonly nvml?: CardLibrary }): CardWriter;
 }
 
 export function cardTest(

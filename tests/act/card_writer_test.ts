@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { JOURNAL_FILE } from "../../lib/act/card_journal.ts";
+import { JOURNAL_FILE, openCardJournal } from "../../lib/act/card_journal.ts";
 import type { LeverReport } from "../../lib/model/card.ts";
 import { STUB_STOCK } from "../stub/stub_card.ts";
-import { BY_PROFILE, cardTest, reading } from "./card_scene.ts";
+import { BY_PROFILE, cardTest, reading, UUID } from "./card_scene.ts";
 
 const verdicts = (reports: readonly LeverReport[]) =>
   Object.fromEntries(reports.map(({ lever, verdict, readBack }) => [lever, [verdict, readBack]]));
@@ -203,6 +203,22 @@ cardTest("a driver that isn't ready is asked again until it is", ({ card, clock,
   clock.nowMs += 50_000;
   assert.deepEqual(writer.observe(reading()), []);
   assert.deepEqual(card.levers().fans, [["manual", 50], ["manual", 50]]);
+});
+
+cardTest("the journal names every change, on disk, before its first setter is called", ({ dir, nvml, open }) => {
+  const seen: (readonly string[])[] = [];
+  const look = () => seen.push(openCardJournal(dir).changed(UUID));
+  open({
+    nvml: {
+      ...nvml,
+      setPowerLimitW: (device, powerW) => (look(), nvml.setPowerLimitW(device, powerW)),
+      setFanPct: (device, target) => (look(), nvml.setFanPct(device, target)),
+      lockClocks: (device, lock) => (look(), nvml.lockClocks(device, lock)),
+      setClockOffset: (device, offset) => (look(), nvml.setClockOffset(device, offset)),
+    },
+  }).apply(EVERYTHING, BY_PROFILE);
+  assert.equal(seen.length, 7, "both fans, and every other lever once");
+  for (const changed of seen) assert.deepEqual([...changed].sort(), Object.keys(EVERYTHING).sort());
 });
 
 cardTest("without a journal nothing is changed", ({ card, dir, open }) => {

@@ -82,7 +82,8 @@ export class Stub implements Disposable {
   }
 }
 
-const hasCompiler = findCompiler();
+/** False where the stub can't be compiled. */
+export const hasCompiler = findCompiler();
 
 /** A test with a stub of its own; skipped where there is no gcc. */
 export function stubTest(name: string, run: (stub: Stub) => void | Promise<void>, variant: StubVariant = "full"): void {
@@ -98,7 +99,8 @@ export function stubTest(name: string, run: (stub: Stub) => void | Promise<void>
 
 const compiled = new Map<StubVariant, Promise<Uint8Array>>();
 
-async function openStub(variant: StubVariant): Promise<Stub> {
+/** A stub that its caller disposes of. */
+export async function openStub(variant: StubVariant): Promise<Stub> {
   const bytes = compiled.get(variant) ?? compile(variant);
   compiled.set(variant, bytes);
   // The loader takes two files for one library only by device and inode: a copy has a state of its own.
