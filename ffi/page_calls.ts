@@ -84,8 +84,6 @@ export interface PageCalls extends Disposable {
     | "unsupported"
     | "end";
   advise(fd: number, advice: keyof typeof ADVICE, range?: FileRange): void;
-  /** Bytes moved; 0 at the end of the file. */
-  sendfile(outFd: number, inFd: number, range: FileRange): number;
   /** Maps a whole file, readable and shared, without loading anything. */
   map(fd: number, lengthBytes: number): Mapping;
   /** Ends a mapping that another thread made. */
@@ -123,7 +121,6 @@ class LoadedPageCalls implements PageCalls {
   readonly #range = new BigUint64Array(2);
   readonly #counts = new BigUint64Array(5);
   readonly #rusage = new BigInt64Array(RUSAGE_LONGS);
-  readonly #offset = new BigInt64Array(1);
   readonly #statfs = new DataView(new ArrayBuffer(256));
   readonly hasCachestat: boolean;
 
@@ -194,16 +191,6 @@ class LoadedPageCalls implements PageCalls {
   advise(fd: number, advice: keyof typeof ADVICE, range: FileRange = { offset: 0, length: 0 }): void {
     const errno = this.#c.posix_fadvise(fd, BigInt(range.offset), BigInt(range.length), ADVICE[advice]);
     if (errno !== 0) throw new ErrnoError("posix_fadvise", errno);
-  }
-
-  sendfile(outFd: number, inFd: number, range: FileRange): number {
-    this.#offset[0] = BigInt(range.offset);
-    for (;;) {
-      const moved = this.#c.sendfile(outFd, inFd, this.#offset, BigInt(range.length));
-      if (moved >= 0n) return Number(moved);
-      const errno = this.#errno.getInt32();
-      if (errno !== ERRNO.EINTR) throw new ErrnoError("sendfile", errno);
-    }
   }
 
   map(fd: number, lengthBytes: number): Mapping {

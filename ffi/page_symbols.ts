@@ -21,8 +21,6 @@ export const PAGE_SYMBOLS = {
   preadv2: { parameters: ["i32", "pointer", "i32", "i64", "i32"], result: "i64" },
   /** (int fd, off_t offset, off_t len, int advice); answers the error number, errno stays as it was */
   posix_fadvise: { parameters: ["i32", "i64", "i64", "i32"], result: "i32" },
-  /** (int out_fd, int in_fd, off_t *offset, size_t count) */
-  sendfile: { parameters: ["i32", "i32", "buffer", "usize"], result: "i64" },
   /** (void *addr, size_t length, int prot, int flags, int fd, off_t offset) */
   mmap: { parameters: ["pointer", "usize", "i32", "i32", "i32", "i64"], result: "pointer" },
   /** (void *addr, size_t length) */
@@ -39,6 +37,24 @@ export const PAGE_SYMBOLS = {
   fstatfs: { parameters: ["i32", "buffer"], result: "i32" },
   /** (int dirfd, const char *pathname, int mode, int flags) */
   faccessat: { parameters: ["i32", "buffer", "i32", "i32"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** What reading a file to nowhere takes. */
+export const DRAIN_SYMBOLS = {
+  /** (void) → int *; one location per thread. */
+  __errno_location: { parameters: [], result: "pointer" },
+  /** (const char *pathname, int flags, mode_t mode) */
+  open: { parameters: ["buffer", "i32", "u32"], result: "i32" },
+  /** (int fd) */
+  close: { parameters: ["i32"], result: "i32" },
+  /** (int pipefd[2], int flags) */
+  pipe2: { parameters: ["buffer", "i32"], result: "i32" },
+  /** (int fd, int op, int arg) */
+  fcntl: { parameters: ["i32", "i32", "i64"], result: "i32" },
+  /** (int fd_in, off_t *off_in, int fd_out, off_t *off_out, size_t size, unsigned int flags) */
+  splice: { parameters: ["i32", "buffer", "i32", "pointer", "usize", "u32"], result: "i64" },
+  /** (int fd, void *buf, size_t count, off_t offset) */
+  pread: { parameters: ["i32", "buffer", "usize", "i64"], result: "i64" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** cachestat has one number everywhere; ioprio_set doesn't. */

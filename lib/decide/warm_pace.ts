@@ -10,8 +10,8 @@ import type { Bytes, MonotonicMs } from "../model/units.ts";
 /** At 300 MB/s a foreground reader kept 88 % of its rate; at 1,000 MB/s 65 %, at full speed 32 % (idle class). */
 export const POLITE_BYTES_PER_S = 300e6;
 
-/** A disk that can't do more than a few times that would still be taken over: it is left most of its own speed. */
-const POLITE_SHARE = 0.15;
+/** A disk that can't do a few times that would still be taken over: of its own best speed it is left the larger part. */
+const POLITE_SHARE = 0.25;
 const LEAST_POLITE_BYTES_PER_S = 10e6;
 
 /** Silence in a row after which a polite warm runs at full speed again; the promise is 2 s. */
@@ -63,7 +63,7 @@ export function isDisturbing({ spanMs, reads, readBytes, writtenBytes }: Omit<Si
     perS(writtenBytes) > NEGLIGIBLE_BYTES_PER_S;
 }
 
-/** What was heard, what listening cost, and how fast the disk was when it was ours; null where that isn't known yet. */
+/** What was heard, what listening cost, and the disk's best speed so far; null where that isn't known yet. */
 export interface Listened {
   readonly silence: Silence;
   readonly costMs: number;

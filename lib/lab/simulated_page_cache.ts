@@ -152,7 +152,7 @@ class SimulatedPageCache implements PageCachePort {
       path,
       end,
       reason: end === "done" ? null : "it was cancelled",
-      method: "sendfile",
+      method: "splice",
       sizeBytes,
       doneBytes,
       diskBytes: Math.max(0, doneBytes - residentBytes),

@@ -109,8 +109,8 @@ export interface WarmProgress {
  */
 export type WarmEnd = "done" | "cancelled" | "evicting" | "cgroup_limit" | "memory_floor" | "changed";
 
-/** How bytes were moved: `sendfile` alone, or with the kernel told ahead (`sendfile_ahead`) where read-ahead is small. */
-export type WarmMethod = "sendfile" | "sendfile_ahead";
+/** How bytes were moved: spliced to nowhere without a copy, or read where the file system can't splice. */
+export type WarmMethod = "splice" | "read";
 
 export interface WarmOutcome {
   readonly path: string;

@@ -1,6 +1,6 @@
-/** The disks below a file: how they are read ahead, and how much they are used, by whomever. */
+/** The disks below a file, and how much they are used, by whomever. */
 import type { Libc } from "../../ffi/libc.ts";
-import { type Bytes, KIB } from "../model/units.ts";
+import type { Bytes } from "../model/units.ts";
 import { unlessGone } from "./vanishing.ts";
 
 /** What a set of disks has done since it was attached. */
@@ -13,9 +13,6 @@ export interface DiskUse {
 export interface Disks {
   /** Names as /proc/diskstats has them; what the file system lies on, or all disks where that can't be told. */
   readonly names: readonly string[];
-  readonly readAheadBytes: Bytes | null;
-  /** What one request to the disk may carry. */
-  readonly maxRequestBytes: Bytes | null;
   /** Null where the kernel keeps no statistics for them. */
   use(): DiskUse | null;
 }
@@ -34,14 +31,8 @@ export function disksOf(libc: Libc, device: string, roots: DiskRoots): Disks {
   const real = blockDeviceOf(read, device, roots);
   const found = real === null ? [] : leavesOf(libc, read, `${roots.sysRoot}/dev/block/${real}`);
   const names = found.length > 0 ? found : allDisks(libc, read, roots);
-  const kib = (text: string | null): Bytes | null => text === null ? null : Number(text) * KIB;
-  const queue = (name: string) =>
-    names[0] === undefined ? null : read(`${roots.sysRoot}/block/${names[0]}/queue/${name}`);
-  const ownBdi = read(`${roots.sysRoot}/class/bdi/${device}/read_ahead_kb`);
   return {
     names,
-    readAheadBytes: kib(ownBdi ?? (found.length > 0 ? queue("read_ahead_kb") : null)),
-    maxRequestBytes: found.length > 0 ? kib(queue("max_sectors_kb")) : null,
     use: () => {
       const text = read(`${roots.procRoot}/diskstats`);
       return text === null ? null : parseDiskstats(text, names);

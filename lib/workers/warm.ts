@@ -2,6 +2,7 @@
  * Entry point of the warm Worker: reads files into the page cache, one at a time, in the idle I/O class. Its client is
  * page_cache_client.ts.
  */
+import { openFileDrain } from "../../ffi/file_drain.ts";
 import { openLibc } from "../../ffi/libc.ts";
 import { openPageCalls } from "../../ffi/page_calls.ts";
 import { Failure, messageOf } from "../model/failure.ts";
@@ -10,7 +11,7 @@ import type { FromWarmWorker, WarmOrder } from "./warm_protocol.ts";
 import { warmFile } from "./warm_run.ts";
 
 // Kept open for the life of the Worker, like the I/O class, which belongs to this thread.
-const tools = { libc: openLibc(), pages: openPageCalls(), clock: systemClock() };
+const tools = { libc: openLibc(), pages: openPageCalls(), drain: openFileDrain(), clock: systemClock() };
 tools.pages.setIdleIo();
 
 function post(message: FromWarmWorker): void {

@@ -35,7 +35,9 @@ export class WarmPacer {
   #state: PaceState;
   /** When the pace allows the next call. */
   #nextAtMs: number;
-  /** How fast the disk was while it was ours; null before the first call. */
+  /** Running mean while at full speed; null before the first call. */
+  #recentBytesPerS: number | null = null;
+  /** Its best so far: what the disk can do, since others' use only makes it slower. */
   #fullBytesPerS: number | null = null;
   #heldBackMs = 0;
 
@@ -75,7 +77,10 @@ export class WarmPacer {
     // Resident pages say nothing of the disk.
     if (pace === "full" && diskBytes >= bytes / 2) {
       const speed = bytes / Math.max(0.05, ms) * 1000;
-      this.#fullBytesPerS = this.#fullBytesPerS === null ? speed : this.#fullBytesPerS * (1 - NEWEST) + speed * NEWEST;
+      this.#recentBytesPerS = this.#recentBytesPerS === null
+        ? speed
+        : this.#recentBytesPerS * (1 - NEWEST) + speed * NEWEST;
+      this.#fullBytesPerS = Math.max(this.#fullBytesPerS ?? 0, this.#recentBytesPerS);
     }
     if (bytesPerS === null) return;
     const nowMs = this.#parts.clock.monotonicMs();

@@ -1,8 +1,9 @@
 /** One file read into the page cache, call by call. Blocks its thread; told to stop through the shared block. */
 import { ErrnoError } from "../../ffi/errno.ts";
+import type { FileDrain } from "../../ffi/file_drain.ts";
 import type { Libc } from "../../ffi/libc.ts";
 import type { Mapping, PageCalls } from "../../ffi/page_calls.ts";
-import { FIRST_CHUNK, nextChunk, type WarmWay, warmWay } from "../decide/warm_method.ts";
+import { FIRST_CHUNK, nextChunk } from "../decide/warm_chunk.ts";
 import { type Fate, objectionToWarm, stopOfWarm } from "../decide/warm_room.ts";
 import { Failure } from "../model/failure.ts";
 import type { WarmEnd } from "../model/page_cache.ts";
@@ -20,6 +21,7 @@ import { SharedProgress, type WarmOrder, type WarmResult } from "./warm_protocol
 export interface WarmTools {
   readonly libc: Libc;
   readonly pages: PageCalls;
+  readonly drain: FileDrain;
   readonly clock: Clock;
 }
 
@@ -60,10 +62,7 @@ class WarmRun {
   readonly #file: OpenedFile;
   readonly #shared: SharedProgress;
   readonly #pacer: WarmPacer;
-  readonly #way: WarmWay;
   #doneBytes = 0;
-  /** How far the kernel was told to read ahead. */
-  #toldBytes = 0;
   #lookAtMs: number;
 
   constructor(tools: WarmTools, order: WarmOrder, file: OpenedFile) {
@@ -72,10 +71,8 @@ class WarmRun {
     this.#file = file;
     this.#shared = new SharedProgress(order.shared);
     const disks = disksOf(tools.libc, file.stat.device, order);
-    this.#way = warmWay(disks);
     this.#pacer = new WarmPacer({ clock: tools.clock, disks, shared: this.#shared, bytesPerS: order.bytesPerS });
     this.#lookAtMs = tools.clock.monotonicMs() + LOOK_EVERY_MS;
-    this.#shared.method = this.#way.method;
     this.#shared.set("sizeBytes", file.stat.sizeBytes);
   }
 
@@ -97,7 +94,7 @@ class WarmRun {
     }
     return {
       ...ended,
-      method: this.#way.method,
+      method: this.#tools.drain.method,
       sizeBytes,
       doneBytes: this.#doneBytes,
       diskBytes: pages.usage("thread").readBytes - readBefore,
@@ -110,45 +107,41 @@ class WarmRun {
   }
 
   #readAll(): End {
-    const { libc, pages, clock } = this.#tools;
+    const { pages, clock } = this.#tools;
     const { fd, stat } = this.#file;
-    const sink = libc.open("/dev/null", { flags: ["write"] });
-    try {
-      pages.advise(fd, "sequential");
-      let chunkBytes: Bytes = FIRST_CHUNK;
-      while (this.#doneBytes < stat.sizeBytes) {
-        this.#pacer.await();
-        if (this.#shared.isCancelled) return CANCELLED;
-        const length = Math.min(chunkBytes, stat.sizeBytes - this.#doneBytes);
-        const fromMs = clock.monotonicMs();
-        const readBefore = pages.usage("thread").readBytes;
-        this.#tellAhead(this.#doneBytes + length);
-        const bytes = pages.sendfile(sink, fd, { offset: this.#doneBytes, length });
-        if (bytes === 0) return { end: "changed", reason: "The file became shorter while it was read" };
-        const ms = clock.monotonicMs() - fromMs;
-        this.#doneBytes += bytes;
-        this.#shared.set("doneBytes", this.#doneBytes);
-        this.#shared.set("heldBackMs", this.#pacer.heldBackMs);
-        this.#pacer.moved({ bytes, diskBytes: pages.usage("thread").readBytes - readBefore, ms });
-        chunkBytes = nextChunk({ bytes, ms }, this.#pacer.bytesPerS);
-        const stop = this.#lookAtMemory();
-        if (stop !== null) return stop;
-      }
-      return DONE;
-    } finally {
-      libc.close(sink);
+    // Twice the read-ahead of the default.
+    pages.advise(fd, "sequential");
+    let chunkBytes: Bytes = FIRST_CHUNK;
+    while (this.#doneBytes < stat.sizeBytes) {
+      this.#pacer.await();
+      if (this.#shared.isCancelled) return CANCELLED;
+      const fromMs = clock.monotonicMs();
+      const readBefore = pages.usage("thread").readBytes;
+      const bytes = this.#readChunk(Math.min(chunkBytes, stat.sizeBytes - this.#doneBytes));
+      if (bytes === 0) return { end: "changed", reason: "The file became shorter while it was read" };
+      const ms = clock.monotonicMs() - fromMs;
+      this.#pacer.moved({ bytes, diskBytes: pages.usage("thread").readBytes - readBefore, ms });
+      this.#shared.set("heldBackMs", this.#pacer.heldBackMs);
+      chunkBytes = nextChunk({ bytes, ms }, this.#pacer.bytesPerS);
+      const stop = this.#lookAtMemory();
+      if (stop !== null) return stop;
     }
+    return DONE;
   }
 
-  /** Keeps the disk told, in pieces that one call really reads, ahead of what is read next. */
-  #tellAhead(endBytes: number): void {
-    const { pieceBytes, aheadBytes } = this.#way;
-    if (pieceBytes === null || aheadBytes === null) return;
-    const until = Math.min(this.#file.stat.sizeBytes, endBytes + aheadBytes);
-    while (this.#toldBytes < until) {
-      this.#tools.pages.advise(this.#file.fd, "willNeed", { offset: this.#toldBytes, length: pieceBytes });
-      this.#toldBytes += pieceBytes;
+  /** A chunk takes several calls, and a cancel isn't kept waiting for more than one of them. */
+  #readChunk(bytes: Bytes): Bytes {
+    const { drain } = this.#tools;
+    let read = 0;
+    while (read < bytes && !(read > 0 && this.#shared.isCancelled)) {
+      const got = drain.read(this.#file.fd, { offset: this.#doneBytes, length: bytes - read });
+      if (got === 0) break;
+      read += got;
+      this.#doneBytes += got;
+      this.#shared.set("doneBytes", this.#doneBytes);
     }
+    this.#shared.method = drain.method;
+    return read;
   }
 
   #lookAtMemory(): End | null {

@@ -1,6 +1,6 @@
 /** When a file is skipped, how it is read, how fast, and when to stop: pinned to what was measured. */
 import assert from "node:assert/strict";
-import { nextChunk, warmWay } from "../../lib/decide/warm_method.ts";
+import { nextChunk } from "../../lib/decide/warm_chunk.ts";
 import { initialPace, isDisturbing, type PaceState, reducePace, type Silence } from "../../lib/decide/warm_pace.ts";
 import { objectionToWarm, type Room, stopOfWarm } from "../../lib/decide/warm_room.ts";
 import { isConfidentlyResident } from "../../lib/decide/warm_skip.ts";
@@ -47,19 +47,6 @@ Deno.test("what couldn't be measured is never skipped", () => {
   assert.equal(isConfidentlyResident(unknown), false);
 });
 
-Deno.test("the kernel is told ahead only where its own read-ahead is small", () => {
-  const way = (readAheadBytes: number | null, maxRequestBytes: number | null) => {
-    const { method, pieceBytes } = warmWay({ readAheadBytes, maxRequestBytes });
-    return [method, pieceBytes];
-  };
-  assert.deepEqual(way(8 * MIB, 4 * MIB), ["sendfile", null]);
-  assert.deepEqual(way(MIB, 128 * KIB), ["sendfile", null]);
-  assert.deepEqual(way(128 * KIB, 1_280 * KIB), ["sendfile_ahead", MIB]);
-  // One call reads no more than the larger of both, and says nothing of the rest.
-  assert.deepEqual(way(128 * KIB, 512 * KIB), ["sendfile_ahead", 512 * KIB]);
-  assert.deepEqual(way(null, null), ["sendfile_ahead", 128 * KIB]);
-});
-
 Deno.test("a chunk is what the disk does in 25 ms, between 256 KiB and 8 MiB, in steps of 64 KiB", () => {
   assert.equal(nextChunk({ bytes: MIB, ms: 25 }, null), MIB);
   assert.equal(nextChunk({ bytes: MIB, ms: 10 }, null) % (64 * KIB), 0);
@@ -103,7 +90,7 @@ Deno.test("somebody on the disk makes it polite at once: 300 MB/s, at which a re
 
 Deno.test("a slow disk is left most of its speed", () => {
   const polite = (fullBytesPerS: number | null) => after(initialPace("auto", 0), [reader(4)], fullBytesPerS).bytesPerS;
-  assert.equal(polite(500e6), 75e6);
+  assert.equal(polite(500e6), 125e6);
   assert.equal(polite(20e6), 10e6);
   assert.equal(polite(null), 300e6);
 });

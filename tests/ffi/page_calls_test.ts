@@ -47,24 +47,6 @@ Deno.test({
 });
 
 Deno.test({
-  name: "sendfile moves what it is told, and 0 past the end",
-  ...onDisk,
-  async fn() {
-    await using file = await cachedFile();
-    const { libc, pages, path, sizeBytes } = file;
-    file.evict();
-    const fd = libc.open(path, { flags: ["read"] });
-    const sink = libc.open("/dev/null", { flags: ["write"] });
-    assert.equal(pages.sendfile(sink, fd, { offset: MIB, length: MIB }), MIB);
-    assert.ok(pages.cachestat(fd, { offset: MIB, length: MIB }).cachedPages === MIB / PAGE);
-    assert.equal(pages.sendfile(sink, fd, { offset: sizeBytes - 10, length: 100 }), 10);
-    assert.equal(pages.sendfile(sink, fd, { offset: sizeBytes, length: 100 }), 0);
-    libc.close(fd);
-    libc.close(sink);
-  },
-});
-
-Deno.test({
   name: "a mapping loads ranges, and what a truncation took away is an error, not the end of the process",
   ...onDisk,
   async fn() {
@@ -89,7 +71,6 @@ Deno.test("each refusal is its own errno", () => {
   using pages = openPageCalls();
   assert.equal(code(() => pages.advise(999, "random")), "posix_fadvise EBADF");
   assert.equal(code(() => pages.readByte(999, { offset: 0, isWaiting: false })), "preadv2 EBADF");
-  assert.equal(code(() => pages.sendfile(999, 999, { offset: 0, length: 1 })), "sendfile EBADF");
   assert.equal(code(() => pages.map(999, PAGE)), "mmap EBADF");
   assert.equal(code(() => pages.fileSystem(999)), "fstatfs EBADF");
   if (pages.hasCachestat) assert.equal(code(() => pages.cachestat(999)), "cachestat EBADF");

@@ -23,17 +23,12 @@ async function withMachine(run: (roots: { procRoot: string; sysRoot: string }) =
   const disks = { nvme0n1: "259:0", sda: "8:0", "dm-0": "253:0", loop0: "7:0" };
   for (const [name, dev] of Object.entries(disks)) {
     await put(`${devices}/${name}`, BLOCK(name, dev));
-    await put(`${devices}/${name}/queue`, {
-      read_ahead_kb: name === "sda" ? "512\n" : "128\n",
-      max_sectors_kb: "1280\n",
-    });
   }
   await put(`${devices}/nvme0n1/nvme0n1p1`, { ...BLOCK("nvme0n1p1", "259:1"), partition: "1\n" });
   await Deno.mkdir(`${devices}/dm-0/slaves`);
-  for (const folder of ["dev/block", "class/block", "block", "class/bdi/259:0"]) {
+  for (const folder of ["dev/block", "class/block", "block"]) {
     await Deno.mkdir(`${sysRoot}/${folder}`, { recursive: true });
   }
-  await Deno.writeTextFile(`${sysRoot}/class/bdi/259:0/read_ahead_kb`, "8192\n");
   const links = { ...disks, "nvme0n1/nvme0n1p1": "259:1" };
   for (const [path, dev] of Object.entries(links)) {
     await Deno.symlink(`${devices}/${path}`, `${sysRoot}/dev/block/${dev}`);
@@ -59,13 +54,6 @@ Deno.test("a partition's disk counts, since its other partitions are others' too
     const disks = disksOf(libc, "259:1", roots);
     assert.deepEqual(disks.names, ["nvme0n1"]);
     assert.deepEqual(disks.use(), { reads: 100, readBytes: 8_000 * 512, writtenBytes: 160 * 512 });
-    assert.deepEqual([disks.readAheadBytes, disks.maxRequestBytes], [128 * 1024, 1280 * 1024]);
-  }));
-
-Deno.test("a file system's own read-ahead goes before the disk's", () =>
-  withMachine((roots) => {
-    using libc = openLibc();
-    assert.equal(disksOf(libc, "259:0", roots).readAheadBytes, 8192 * 1024);
   }));
 
 Deno.test("of a volume, the disks below it count", () =>
@@ -79,17 +67,14 @@ Deno.test("of a volume, the disks below it count", () =>
 Deno.test("a file system with a number of its own is found by its mount; where there's no device, every disk counts", () =>
   withMachine((roots) => {
     using libc = openLibc();
-    const btrfs = disksOf(libc, "0:45", roots);
-    assert.deepEqual([btrfs.names, btrfs.readAheadBytes], [["sda"], 512 * 1024]);
-    const overlay = disksOf(libc, "0:46", roots);
-    assert.deepEqual([...overlay.names].sort(), ["nvme0n1", "sda"]);
-    assert.deepEqual([overlay.readAheadBytes, overlay.maxRequestBytes], [null, null], "nothing is known of its layers");
+    assert.deepEqual(disksOf(libc, "0:45", roots).names, ["sda"]);
+    assert.deepEqual([...disksOf(libc, "0:46", roots).names].sort(), ["nvme0n1", "sda"]);
   }));
 
 Deno.test("without statistics nothing is claimed", () => {
   using libc = openLibc();
   const disks = disksOf(libc, "1:1", { procRoot: "/nowhere", sysRoot: "/nowhere" });
-  assert.deepEqual([disks.names, disks.readAheadBytes, disks.use()], [[], null, null]);
+  assert.deepEqual([disks.names, disks.use()], [[], null]);
   assert.equal(parseDiskstats(DISKSTATS, ["vda"]), null);
 });
 
