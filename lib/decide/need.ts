@@ -4,7 +4,7 @@
  */
 import type { HolderShare } from "../model/arbitration.ts";
 import type { Policy } from "../model/policy.ts";
-import type { GpuState } from "../model/sample.ts";
+import type { AttributedProcess, GpuState } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { Footprints } from "./footprint.ts";
 import { knownNeed } from "./footprint.ts";
@@ -45,7 +45,7 @@ export function holdersOf(gpu: GpuState): readonly HolderShare[] {
     const bytes = processes.reduce((sum, process) => sum + (process.usedBytes ?? 0), 0);
     if (processes.length === 0) continue;
     const who = processes.map((process) =>
-      `pid ${process.pid} ${process.name} ${process.usedBytes === null ? "unknown" : toGib(process.usedBytes)} GB`
+      `pid ${process.pid} ${labelOf(process)} ${process.usedBytes === null ? "unknown" : toGib(process.usedBytes)} GB`
     );
     shares.push({ bucket, bytes, who });
   }
@@ -53,6 +53,15 @@ export function holdersOf(gpu: GpuState): readonly HolderShare[] {
     shares.push({ bucket: "unaccounted", bytes: breakdown.unaccountedBytes ?? 0, who: [] });
   }
   return shares.sort((a, b) => b.bytes - a.bytes);
+}
+
+const INTERPRETER = /^(python|node|deno|java|ruby|perl)[\d.]*$/;
+
+/** An interpreter's name says nothing: what it runs is named as well ("python3 stt_relay"). */
+function labelOf({ name, command }: Pick<AttributedProcess, "name" | "command">): string {
+  if (!INTERPRETER.test(name) || command === null) return name;
+  const script = command.split(" ").slice(1).find((word) => word !== "" && !word.startsWith("-"));
+  return script === undefined ? name : `${name} ${script.slice(script.lastIndexOf("/") + 1)}`;
 }
 
 /** "unmanaged 0.842 GB (pid 4711 whisper 0.842 GB), …" */

@@ -67,11 +67,12 @@ function conclude(
   { context, why }: { readonly context: JobContext; readonly why: string },
 ): RequestVramStep {
   const isFit = job.freeBytes === null ? null : job.freeBytes >= job.neededBytes;
-  const holders = holdersOf(context.sample.gpu).filter((share) =>
-    purge?.outcome !== "released" || share.bucket !== "comfy"
-  );
-  const stays = purge?.outcome === "released" && (purge.remainingBytes ?? 0) > 0
-    ? [...holders, { bucket: "comfy" as const, bytes: purge.remainingBytes ?? 0, who: ["ComfyUI's CUDA context"] }]
+  // The purge looked later than the sample: it may also have found that ComfyUI had just let go by itself.
+  const isBare = purge?.outcome === "released" || purge?.outcome === "nothing_loaded" && purge.remainingBytes !== null;
+  const holders = holdersOf(context.sample.gpu).filter((share) => !isBare || share.bucket !== "comfy");
+  const keptBytes = isBare ? purge?.remainingBytes ?? 0 : 0;
+  const stays = keptBytes > 0
+    ? [...holders, { bucket: "comfy" as const, bytes: keptBytes, who: ["ComfyUI's CUDA context"] }]
     : holders;
   const message = isFit === true
     ? why

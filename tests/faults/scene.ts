@@ -11,6 +11,7 @@ import type { PurgeResult, SwitchResult, YieldResult } from "../../lib/model/arb
 import { Failure } from "../../lib/model/failure.ts";
 import type { HistoryItem } from "../../lib/model/history.ts";
 import type { CallOptions } from "../../lib/model/services.ts";
+import type { OllamaState } from "../../lib/model/tenants.ts";
 import { GIB } from "../../lib/model/units.ts";
 import { openGpuReader } from "../../lib/sample/gpu_reader.ts";
 import { watchedStore } from "../hand_offs/hand_offs.ts";
@@ -20,8 +21,6 @@ import { type LabHouseOptions, openLabHouse } from "../hand_offs/lab_house.ts";
 const LIMIT_MS = 60_000;
 /** The predicate must hold on two readings in a row, and the lab's clock gives one a millisecond. */
 const MOST_LAG_MS = 3;
-/** `/api/ps` a second, then a sample a second: after that everything is known. */
-const KNOWN_MS = 2_100;
 
 export const BIG = "qwen3:14b";
 export const MIDDLE = "llama3.1:8b";
@@ -82,7 +81,14 @@ export class Scene {
   /** As any other client loads a model; resolves when it is loaded and the house has seen it. */
   async load(model: string, more: Record<string, unknown> = {}): Promise<void> {
     await this.settle(this.beginLoad(model, more));
-    await this.pass(KNOWN_MS);
+    if (this.box.ollama.quirks.psStallMs > 0) return this.pass(1_100);
+    await this.#seen("the loaded model", ({ resident }) => resident.some((row) => row.name === model));
+  }
+
+  /** Until the newest sample shows it. */
+  async #seen(what: string, shows: (ollama: OllamaState) => boolean): Promise<void> {
+    const isShown = () => shows(this.house.services.live.snapshot().sample.ollama);
+    await this.clock.runUntil(isShown, { limitMs: LIMIT_MS, what: `a sample with ${what}` });
   }
 
   beginLoad(model: string, more: Record<string, unknown> = {}): Promise<void> {
@@ -116,6 +122,12 @@ export class Scene {
     const graph = checkpoint === undefined
       ? { "1": { class_type: "LabWork", inputs: { steps: 1, step_ms: ms, vram_gb: gib, seed } } }
       : image(checkpoint, seed);
+    await this.settle(post(`${this.box.comfy.url}/prompt`, { prompt: graph }));
+  }
+
+  /** A prompt that raises. */
+  async fail(kind: "value" | "oom" | "system_exit"): Promise<void> {
+    const graph = { "1": { class_type: "LabFail", inputs: { kind, seed: Math.floor(this.clock.random() * 1e9) } } };
     await this.settle(post(`${this.box.comfy.url}/prompt`, { prompt: graph }));
   }
 
@@ -223,7 +235,7 @@ export class Scene {
     }
     await this.clock.runUntil(() => box.ollama.runners.length === 0, { limitMs: LIMIT_MS, what: "no runner" });
     await this.clock.runUntil(() => house.state().arbiter.holder === null, { limitMs: LIMIT_MS, what: "a free lane" });
-    await this.pass(KNOWN_MS);
+    await this.#seen("an empty Ollama", ({ resident, runners }) => resident.length + runners.length === 0);
     assert.deepEqual(house.state().arbiter.waiting, [], "somebody still waits for the lane");
   }
 }
