@@ -69,6 +69,7 @@ class Rest implements RestDoor {
   readonly #open = new Set<{ close(): void }>();
   #docs: Promise<AssetServer> | null = null;
   #openApi: Promise<string> | null = null;
+  #metrics: Promise<import("./metrics.ts").Metrics> | null = null;
   #mcp: Promise<import("./mcp_http.ts").McpHttp> | null = null;
 
   constructor(options: RestOptions) {
@@ -100,6 +101,7 @@ class Rest implements RestDoor {
     this.#closing.abort(new Failure("cancelled", "Cancelled: the service is stopping"));
     for (const hub of this.#hubs.values()) hub.close();
     for (const stream of [...this.#open]) stream.close();
+    if (this.#metrics !== null) (await this.#metrics).close();
     if (this.#mcp !== null) await (await this.#mcp).close();
   }
 
@@ -114,6 +116,7 @@ class Rest implements RestDoor {
     for (const operation of operations) on(operation.http.method, operation.http.path, (c) => this.#call(operation, c));
     for (const feed of feeds) on("GET", feed.http.path, (context) => this.#follow(feed, context));
     on("GET", "/openapi.json", () => this.#describe());
+    on("GET", "/metrics", (context) => this.#measure(context));
     for (const path of ["/docs", "/docs/*"]) on("GET", path, (context) => this.#document(context));
     for (const method of ["GET", "POST", "DELETE"]) on(method, "/mcp", (context) => this.#speakMcp(context));
     for (const [path, methods] of methodsByPath) this.#app.all(path, (context) => otherMethod(context, methods));
@@ -186,6 +189,15 @@ class Rest implements RestDoor {
     return new Response(await this.#openApi, { headers: { "content-type": "application/json; charset=utf-8" } });
   }
 
+  async #measure(context: Context<Env>): Promise<Response> {
+    const admission = this.#admit({ access: "read", name: "metrics" }, context);
+    if (!admission.ok) return errorResponse(admission);
+    this.#metrics ??= import("./metrics.ts").then(({ openMetrics }) => openMetrics(this.#options.services));
+    const metrics = await this.#metrics;
+    const headers = { "content-type": metrics.contentType, "cache-control": "no-store" };
+    return new Response(await metrics.text(), { headers });
+  }
+
   async #document(context: Context<Env>): Promise<Response> {
     this.#docs ??= import("./docs.ts").then(({ docsAssets }) => new AssetServer(docsAssets));
     const { path } = context.req;
@@ -226,7 +238,7 @@ function otherMethod(context: Context<Env>, methods: ReadonlySet<string>): Respo
 
 function noSuchPath(path: string): Response {
   const paths = [...operations, ...feeds].map(({ http }) => http.path);
-  const near = suggestion(path, [...paths, "/openapi.json", "/docs", "/mcp"]);
+  const near = suggestion(path, [...paths, "/metrics", "/openapi.json", "/docs", "/mcp"]);
   return errorResponse(
     refused("not_found", `Cannot find ${path}${near}`, { hint: "GET /openapi.json lists everything" }),
   );
