@@ -9,9 +9,9 @@ export const AUTO = "auto";
 export const NOT_MEASURED = "not measured on this card";
 
 const LOCKS =
-  "no lock: 72.6 tok/s locked at 11251 MHz against 72.7; 6.77 it/s at 3105 MHz and 6.78 at 2400 against 6.73";
+  "RTX 4080 SUPER, no lock: 72.6 tok/s locked at 11251 MHz against 72.7; 6.77 it/s at 3105 MHz and 6.78 at 2400 against 6.73";
 const FANS =
-  "automatic: 81 °C at most over 48,435 samples and no thermal throttling; pinned at 87 % they held 49.6 °C " +
+  "RTX 4080 SUPER, automatic: 81 °C at most over 48,435 samples and no thermal throttling; pinned at 87 % they held 49.6 °C " +
   "for nothing";
 
 const NO_LOCKS = { lock_core_mhz: "default", lock_mem_mhz: "default", fan: "default" } as const;

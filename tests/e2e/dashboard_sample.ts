@@ -17,6 +17,10 @@ export function sampleStats(): Stats {
       free_gb: 8.1,
       available_gb: 50.2,
       cache_ratio_pct: 68.8,
+      model_files_gb: null,
+      model_files_total_gb: null,
+      model_residency_pct: null,
+      model_files_measured_at: null,
       swap_total_gb: 8,
       swap_used_gb: 0.1,
     },
@@ -35,6 +39,7 @@ export function sampleStats(): Stats {
       late_hand_offs: 1,
       last_margin_ms: 812,
     },
+    tuning: sampleTuning(),
     history: sampleHistory(),
     runs: [],
     sources: {
@@ -44,6 +49,35 @@ export function sampleStats(): Stats {
       ollama: source(),
       comfyui: source(),
     },
+  };
+}
+
+function sampleTuning(): Stats["tuning"] {
+  const lever = (name: NonNullable<Stats["tuning"]>["levers"][number]["lever"], value: number | "stock" | null) => ({
+    lever: name,
+    wanted: value,
+    read_back: value,
+    verdict: value === null ? null : "honoured",
+  });
+  return {
+    available: true,
+    reason: null,
+    active_profile: "ollama",
+    active_by: "auto",
+    why: "Ollama works",
+    automatic: true,
+    levers: [
+      lever("power_limit_w", 320),
+      lever("lock_core_mhz", null),
+      lever("lock_mem_mhz", null),
+      lever("core_offset_mhz", null),
+      lever("mem_offset_mhz", null),
+      lever("fan", "stock"),
+    ],
+    governor: { enabled: true, level: 0, rung: "stock", blind: false, reason: "cool so far" },
+    quarantine: [],
+    drift: [],
+    confirm: null,
   };
 }
 
