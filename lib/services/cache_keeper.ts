@@ -15,6 +15,7 @@ import type { HistoryItem, NewHistoryItem } from "../model/history.ts";
 import type { PageCache } from "../model/page_cache.ts";
 import type { Clock, Log, Proc, Store } from "../model/ports.ts";
 import type { Sample } from "../model/sample.ts";
+import type { MonotonicMs } from "../model/units.ts";
 import type { CallOptions, Runs } from "../model/services.ts";
 import { type CatalogueSettings, type CatalogueWatch, watchCatalogue } from "../sample/catalogue.ts";
 import { type Poller, startPoller } from "../sample/poller.ts";
@@ -60,7 +61,7 @@ export class CacheKeeper {
   readonly #poller: Poller;
   #schedule: ScheduleState = INITIAL_SCHEDULE;
   #runId: string | null = null;
-  #wasReady = false;
+  #firstTickMs: MonotonicMs | null = null;
 
   constructor(parts: CacheKeeperParts) {
     this.#parts = parts;
@@ -78,21 +79,21 @@ export class CacheKeeper {
     this.#poller = startPoller({
       clock: parts.clock,
       work: (signal) => this.service.measure(BACKGROUND, signal),
-      periodMs: () => this.service.totals() === null ? FIRST_LOOK_MS : LOOK_MS,
+      periodMs: () => this.#isReady ? LOOK_MS : FIRST_LOOK_MS,
     });
   }
 
   /** One second: the servers' places are known from the first on. */
   tick(sample: Sample, { mode, lane }: ArbitrationView): void {
-    if (!this.#wasReady) {
-      this.#wasReady = true;
+    const { clock, policy, runs } = this.#parts;
+    if (this.#firstTickMs === null) {
+      this.#firstTickMs = clock.monotonicMs();
       this.catalogue.refresh();
     }
-    const { clock, policy, runs } = this.#parts;
     const { state, move } = stepSchedule(this.#schedule, {
       atMs: clock.monotonicMs(),
       mode,
-      isReady: this.catalogue.latest() !== null && this.service.totals() !== null,
+      isReady: this.#isReady,
       isBusy: lane !== null || isTenantBusy(sample),
       isWarming: runs.list().some(({ operation, state }) => operation.startsWith("warm-") && state === "running"),
     }, policy);
@@ -103,6 +104,14 @@ export class CacheKeeper {
   stop(): void {
     this.catalogue.stop();
     this.#poller.stop();
+  }
+
+  /** Every file that the servers' own places hold was found and measured; an empty catalogue may fill yet. */
+  get #isReady(): boolean {
+    const [catalogue, totals] = [this.catalogue.latest(), this.service.totals()];
+    if (catalogue === null || totals === null || this.#firstTickMs === null) return false;
+    const isWhole = catalogue.readAtMs > this.#firstTickMs && totals.measured + totals.unmeasurable === totals.files;
+    return isWhole && totals.files > 0;
   }
 
   #carryOut(move: ScheduleMove): void {
