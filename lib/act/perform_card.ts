@@ -41,8 +41,8 @@ export class CardPerformer {
   readonly #news: Timer;
   /** What was asked of the card, one after the other. */
   #line: Promise<void> = Promise.resolve();
-  /** What is being kept, one after the other. */
-  #keeping: Promise<void> = Promise.resolve();
+  /** What is being kept, one after the other; the value says why the last book couldn't be. */
+  #keeping: Promise<string | null> = Promise.resolve(null);
   /** Writes of an older generation that haven't begun are dropped: a restore doesn't wait for them. */
   #newest = 0;
 
@@ -69,7 +69,7 @@ export class CardPerformer {
       case "recordTuning":
         return this.#record(effect);
       case "answerTuning":
-        return this.#parts.resolve(effect.requestId, effect.reply);
+        return this.#answer(effect);
     }
   }
 
@@ -152,7 +152,27 @@ export class CardPerformer {
     this.#keeping = this.#keeping.then(async () => {
       await store.save(book);
       if (forgetsUncleanEnd) await control.forgetUncleanEnd();
-    }).catch((error) => log.error("Cannot keep the profiles", { error: messageOf(error) }));
+      return null;
+    }).catch((error) => {
+      log.error("Cannot keep the profiles", { error: messageOf(error) });
+      return messageOf(error);
+    });
+  }
+
+  /** Whoever asked hears "done" once it is kept, so that it is true. */
+  #answer({ requestId, reply }: Extract<TuneEffect, { kind: "answerTuning" }>): void {
+    this.#keeping = this.#keeping.then((problem) => {
+      this.#parts.resolve(
+        requestId,
+        problem === null || reply.kind === "refused" ? reply : {
+          kind: "refused",
+          code: "unavailable",
+          message: `${reply.message}, but it can't be kept: ${problem}`,
+          hint: "It counts until the service ends. Check server.state_dir: its disk and its permissions",
+        },
+      );
+      return null;
+    });
   }
 
   #record({ item }: Extract<TuneEffect, { kind: "recordTuning" }>): void {
@@ -161,6 +181,9 @@ export class CardPerformer {
       onRecorded,
       (error) => log.error("Cannot record an event", { error: messageOf(error), kind: item.kind }),
     );
-    this.#keeping = this.#keeping.then(() => kept);
+    this.#keeping = this.#keeping.then(async (problem) => {
+      await kept;
+      return problem;
+    });
   }
 }

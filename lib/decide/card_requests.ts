@@ -50,7 +50,7 @@ function takeProfile(state: TuningState, request: Of<"profile">, asking: Asking)
   const next = forced({ ...tried, hand, quarantine }, { levers, atMs: asking.atMs });
   const message = profile === undefined ? "The profile follows the workload" : `Profile ${name} is applied`;
   return {
-    state: wait(next, { asking, levers, message, cause: null }),
+    state: wait(next, { asking, levers, message, cause: "operator" }),
     effects: isFreed ? [{ kind: "keepBook", book: bookOf(next), forgetsUncleanEnd: false }] : [],
   };
 }

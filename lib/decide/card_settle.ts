@@ -79,7 +79,8 @@ function conclude(state: TuningState): TuningStep {
   const effects: TuneEffect[] = [];
   const active = activeProfile(state);
   const name = active?.profile.name ?? null;
-  if (name !== state.toldProfile) {
+  // Whoever asked for it is told of it below, once.
+  if (name !== state.toldProfile && state.waiting.every(({ cause }) => cause === null)) {
     const levers = LEVERS.filter((lever) => active?.profile.values[lever] !== undefined);
     const reason = whyActive(state);
     effects.push(tell({
@@ -101,6 +102,11 @@ function conclude(state: TuningState): TuningStep {
   };
 }
 
+const REASONS: Readonly<Record<string, string>> = {
+  confirm: "Confirmed in time",
+  restore: "Asked for by hand: the card stays at stock until a profile is applied",
+};
+
 function answer(state: TuningState, waiting: Waiting): readonly TuneEffect[] {
   const reply = { kind: "done" as const, message: waiting.message, levers: waiting.levers };
   const answered: TuneEffect = { kind: "answerTuning", requestId: waiting.requestId, reply };
@@ -110,7 +116,7 @@ function answer(state: TuningState, waiting: Waiting): readonly TuneEffect[] {
     cause: waiting.cause,
     levers: reportsFor(state, waiting.levers).map(fieldsOf),
   };
-  return [tell({ event: waiting.message, reason: waiting.message, fields }), answered];
+  return [tell({ event: waiting.message, reason: REASONS[waiting.cause] ?? "Asked for by hand", fields }), answered];
 }
 
 function tell(

@@ -70,7 +70,7 @@ export class DecisionLog {
     for (const effect of effects) {
       if (!isTuneEffect(effect) || effect.kind !== "recordTuning") continue;
       const stands = { before: describeTuning(before.card), after: describeTuning(state.card) };
-      this.add({ atMs, event: effect.event, ...stands, effects: [effect.event], reason: effect.reason });
+      this.add({ atMs, event: effect.event, ...stands, effects: wordsFor(effect), reason: effect.reason });
     }
   }
 
@@ -79,9 +79,17 @@ export class DecisionLog {
     const decision: Decision = { id: this.#nextId++, ...words };
     this.#decisions.push(decision);
     if (this.#decisions.length > KEPT) this.#decisions.shift();
-    this.#log.info(`${decision.event}: ${decision.effects.join(", ")}`, {
+    const effects = decision.effects.length === 0 ? "" : `: ${decision.effects.join(", ")}`;
+    this.#log.info(`${decision.event}${effects}`, {
       decision: decision.id,
       reason: decision.reason,
     });
   }
+}
+
+/** What became of each lever, in words. */
+function wordsFor({ item: { fields } }: Extract<TuneEffect, { kind: "recordTuning" }>): readonly string[] {
+  const levers = fields["levers"];
+  if (!Array.isArray(levers)) return [];
+  return levers.map(({ lever, wanted, verdict }) => `${lever} ${wanted} (${verdict})`);
 }
