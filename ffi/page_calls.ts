@@ -11,6 +11,8 @@ import { PAGE_SYMBOLS, PAGE_SYS } from "./page_symbols.ts";
 const ADVICE = { normal: 0, random: 1, sequential: 2, willNeed: 3, dontNeed: 4 } as const;
 const SC_PAGESIZE = 30;
 const MFD_CLOEXEC = 1;
+/** struct open_how: O_NONBLOCK | O_CLOEXEC, no mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS. */
+const OPEN_HOW = new BigUint64Array([0o2004000n, 0n, 0x08n | 0x04n | 0x02n]);
 const RWF_NOWAIT = 8;
 const SEEK_HOLE = 4;
 const PROT_READ = 1;
@@ -71,6 +73,11 @@ export interface Mapping {
 /** What may be asked about pages. Every refusal is an ErrnoError. */
 export interface PageCalls extends Disposable {
   readonly pageSizeBytes: number;
+  /**
+   * Opens a file for reading by its path below an open folder, or answers null where that leads over any link or out of
+   * the folder, doesn't exist, or the kernel has no such call.
+   */
+  openBeneath(folder: number, path: string): number | null;
   /** False before Linux 6.5, or where a filter forbids the call. */
   readonly hasCachestat: boolean;
   /** Throws EPERM for a file that is neither ours nor writable for us (Linux 6.6.75, 6.12.12, 6.13.1). */
@@ -143,6 +150,11 @@ class LoadedPageCalls implements PageCalls {
     } finally {
       this.#c.close(fd);
     }
+  }
+
+  openBeneath(folder: number, path: string): number | null {
+    const fd = this.#c.openat2(PAGE_SYS.openat2, BigInt(folder), C(path), OPEN_HOW, BigInt(OPEN_HOW.byteLength));
+    return fd < 0n ? null : Number(fd);
   }
 
   cachestat(fd: number, range: FileRange = { offset: 0, length: 0 }): CacheCounts {

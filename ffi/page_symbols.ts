@@ -11,6 +11,8 @@ export const PAGE_SYMBOLS = {
   cachestat: { name: "syscall", parameters: ["i64", "i64", "buffer", "buffer", "i64"], result: "i64" },
   /** syscall(SYS_ioprio_set, int which, int who, int ioprio); who 0 = the calling thread */
   ioprio_set: { name: "syscall", parameters: ["i64", "i64", "i64", "i64"], result: "i64" },
+  /** syscall(SYS_openat2, int dirfd, const char *pathname, struct open_how *how, size_t size); Linux 5.6 */
+  openat2: { name: "syscall", parameters: ["i64", "i64", "buffer", "buffer", "i64"], result: "i64" },
   /** (const char *name, unsigned int flags) */
   memfd_create: { parameters: ["buffer", "u32"], result: "i32" },
   /** (int fd) */
@@ -57,8 +59,9 @@ export const DRAIN_SYMBOLS = {
   pread: { parameters: ["i32", "buffer", "usize", "i64"], result: "i64" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** cachestat has one number everywhere; ioprio_set doesn't. */
+/** Of these only ioprio_set has another number on aarch64. */
 export const PAGE_SYS = {
+  openat2: 437n,
   cachestat: 451n,
   ioprio_set: { x86_64: 251n, aarch64: 30n },
 } as const;

@@ -1,5 +1,6 @@
 /** How much of a file is in memory: measured the one way that is truthful for it, or not at all. */
 import type { ErrnoFailure } from "../../ffi/errno.ts";
+import type { FileSystem } from "../../ffi/file_system.ts";
 import type { Libc } from "../../ffi/libc.ts";
 import type { FileStat } from "../../ffi/libc_structs.ts";
 import type { PageCalls } from "../../ffi/page_calls.ts";
@@ -18,6 +19,7 @@ import { type OpenedFile, openInside } from "./open_inside.ts";
 import { countByCachestat } from "./residency_counted.ts";
 import { PROBE_SAMPLES, shareInterval, SHOWN_SAMPLES } from "./residency_interval.ts";
 import { residencyMethod } from "./residency_method.ts";
+import type { RootFolders } from "./root_folders.ts";
 import { lookAtPages } from "./residency_sampled.ts";
 
 /** What measuring needs, all of one thread. */
@@ -26,6 +28,8 @@ export interface ResidencyTools {
   readonly pages: PageCalls;
   readonly clock: Clock;
   readonly kept: KeptFiles;
+  /** The question's roots, held open where many files are asked about. */
+  readonly folders?: RootFolders;
 }
 
 export interface ResidencyQuestion {
@@ -37,36 +41,49 @@ export interface ResidencyQuestion {
 /** Measures a named file. Blocks, for microseconds where the kernel counts, else for as long as some page reads take. */
 export function measureResidency(tools: ResidencyTools, path: string, question: ResidencyQuestion): Residency {
   try {
-    using file = openInside(tools.libc, path, { roots: question.roots, kept: tools.kept });
-    const found = measureOpened(tools, file, question.purpose);
-    return found.kind === "measured" ? changedMeanwhile(tools, file) ?? found : found;
+    const { libc, kept, folders } = tools;
+    const short = folders?.open(path) ?? null;
+    using file = short ?? openInside(libc, path, { roots: question.roots, kept });
+    const fileSystem = short?.fileSystem ?? tools.pages.fileSystem(file.fd);
+    folders?.learn(file.stat.device, fileSystem);
+    const found = measureOpened(tools, { ...file, fileSystem }, question.purpose);
+    // Counting takes no time in which it could have changed.
+    const isInstant = found.kind === "unmeasurable" || found.samples === null;
+    return isInstant ? found : changedMeanwhile(tools, file) ?? found;
   } catch (error) {
     return unmeasurable(tools, causeOf(error), { reason: messageOf(error), sizeBytes: null });
   }
 }
 
-/** Measures an open file. Throws what its calls throw. */
-export function measureOpened(
-  tools: ResidencyTools,
-  file: OpenedFile,
-  purpose: ResidencyQuestion["purpose"],
-): Residency {
+type Measurable = OpenedFile & { readonly fileSystem: FileSystem };
+
+/** Throws what its calls throw. */
+function measureOpened(tools: ResidencyTools, file: Measurable, purpose: ResidencyQuestion["purpose"]): Residency {
   const { sizeBytes } = file.stat;
   if (sizeBytes === 0) return counted(tools, { method: "empty", sizeBytes, pages: 0 });
-  const ground = groundOf(tools, file);
-  const method = residencyMethod(ground);
+  const count = tools.pages.hasCachestat ? countOf(tools, file) : null;
+  const { fileSystem } = file;
+  const cachestat = count === "denied" ? "denied" : count === null ? null : "allowed";
+  // Asked only where it decides something.
+  const isMincoreHonest = (cachestat === null || fileSystem === "overlay") &&
+    tools.pages.mayWrite(`/proc/self/fd/${file.fd}`);
+  const method = residencyMethod({ fileSystem, cachestat, isMincoreHonest });
   switch (method) {
     case null:
       return unmeasurable(tools, "file_system", {
-        reason: `Cannot tell how much of ${file.realPath} is in memory: ${ground.fileSystem} keeps its own cache`,
+        reason: `Cannot tell how much of ${file.realPath} is in memory: ${fileSystem} keeps its own cache`,
         sizeBytes,
       });
     case "memory":
       return counted(tools, { method, sizeBytes, pages: Math.ceil(sizeBytes / tools.pages.pageSizeBytes) });
-    case "cachestat": {
-      const { cachedPages, recentlyEvictedPages } = countByCachestat(tools.pages, file.fd, sizeBytes);
-      return counted(tools, { method, sizeBytes, pages: cachedPages, evictedPages: recentlyEvictedPages });
-    }
+    case "cachestat":
+      if (count === null || count === "denied") throw new TypeError("cachestat is chosen only where it answered");
+      return counted(tools, {
+        method,
+        sizeBytes,
+        pages: count.cachedPages,
+        evictedPages: count.recentlyEvictedPages,
+      });
     case "mincore":
       return counted(tools, { method, sizeBytes, pages: tools.pages.countByMincore(file.fd, sizeBytes) });
     default:
@@ -74,21 +91,13 @@ export function measureOpened(
   }
 }
 
-function groundOf({ pages }: ResidencyTools, { fd }: OpenedFile) {
-  let cachestat: "allowed" | "denied" | null = null;
-  if (pages.hasCachestat) {
-    try {
-      pages.cachestat(fd, { offset: 0, length: pages.pageSizeBytes });
-      cachestat = "allowed";
-    } catch (error) {
-      if (codeOf(error) !== "EPERM") throw error;
-      cachestat = "denied";
-    }
+function countOf({ pages }: ResidencyTools, { fd, stat }: OpenedFile): ReturnType<typeof countByCachestat> | "denied" {
+  try {
+    return countByCachestat(pages, fd, stat.sizeBytes);
+  } catch (error) {
+    if (codeOf(error) !== "EPERM") throw error;
+    return "denied";
   }
-  const fileSystem = pages.fileSystem(fd);
-  // Asked only where it decides something.
-  const isMincoreHonest = (cachestat === null || fileSystem === "overlay") && pages.mayWrite(`/proc/self/fd/${fd}`);
-  return { fileSystem, cachestat, isMincoreHonest };
 }
 
 interface Counted {

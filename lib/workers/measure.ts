@@ -10,6 +10,7 @@ import { messageOf } from "../model/failure.ts";
 import type { Residency } from "../model/page_cache.ts";
 import { KeptFiles } from "../sample/kept_files.ts";
 import { measureResidency } from "../sample/residency.ts";
+import { RootFolders } from "../sample/root_folders.ts";
 import { systemClock } from "../system/clock.ts";
 import type { FromMeasureWorker, ToMeasureWorker } from "./measure_protocol.ts";
 
@@ -26,11 +27,13 @@ function post(message: FromMeasureWorker): void {
 
 function measure({ seq, paths, question, givenUp }: Extract<ToMeasureWorker, { kind: "measure" }>): void {
   const word = new Int32Array(givenUp);
+  using folders = new RootFolders(libc, pages, question.roots);
+  const ready = { ...tools, folders };
   let found: Residency[] = [];
   let newsAtMs = tools.clock.monotonicMs();
   for (const path of paths) {
     if (Atomics.load(word, 0) !== 0) return;
-    found.push(measureResidency(tools, path, question));
+    found.push(measureResidency(ready, path, question));
     const nowMs = tools.clock.monotonicMs();
     if (nowMs - newsAtMs < NEWS_MS) continue;
     post({ kind: "found", seq, residencies: found });

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { ErrnoError } from "../../ffi/errno.ts";
 import { type Libc, openLibc } from "../../ffi/libc.ts";
-import { openPageCalls } from "../../ffi/page_calls.ts";
+import { openPageCalls, type PageCalls } from "../../ffi/page_calls.ts";
 import type { MeasuredResidency, Residency, UnmeasurableResidency } from "../../lib/model/page_cache.ts";
 import { MIB } from "../../lib/model/units.ts";
 import { KeptFiles } from "../../lib/sample/kept_files.ts";
 import { measureResidency, type ResidencyTools } from "../../lib/sample/residency.ts";
+import { RootFolders } from "../../lib/sample/root_folders.ts";
 import { systemClock } from "../../lib/system/clock.ts";
 import { type CachedFile, cachedFile, PAGE, range, whyNotHere } from "./cached_file.ts";
 import { stranger, whyNoStranger } from "./stranger.ts";
@@ -202,10 +204,10 @@ Deno.test({
   },
 });
 
-/** A libc that does something when a file's state is asked by name, which only happens after the measuring. */
-function meddling(libc: Libc, meddle: () => void): Libc {
+/** Tools that sample, and something that happens when a file's state is asked by name, which is after the measuring. */
+function meddling(libc: Libc, meddle: () => void): ResidencyTools & Disposable {
   const names = ["open", "fstat", "readLink", "close"] as const;
-  return Object.create(libc, {
+  const watched: Libc = Object.create(libc, {
     ...Object.fromEntries(names.map((name) => [name, { value: libc[name].bind(libc) }])),
     stat: {
       value: (...args: Parameters<Libc["stat"]>) => {
@@ -214,26 +216,95 @@ function meddling(libc: Libc, meddle: () => void): Libc {
       },
     },
   });
+  const pages = openPageCalls();
+  const refusing: PageCalls = Object.create(pages, {
+    ...Object.fromEntries(
+      (["advise", "usage", "readByte", "firstHole", "fileSystem", "mayWrite"] as const)
+        .map((name) => [name, { value: pages[name].bind(pages) }]),
+    ),
+    cachestat: {
+      value: () => {
+        throw new ErrnoError("cachestat", 1);
+      },
+    },
+    [Symbol.dispose]: { value: () => pages[Symbol.dispose]() },
+  });
+  return toolsOf(watched, refusing);
 }
 
-Deno.test("a file that grows, is replaced or goes while it is measured has no figure", async () => {
-  using libc = openLibc();
-  const folder = await Deno.realPath(await Deno.makeTempDir());
-  const path = `${folder}/blob`;
-  const causeAfter = async (meddle: () => void) => {
-    await Deno.writeFile(path, new Uint8Array(10 * PAGE));
-    using tools = toolsOf(meddling(libc, meddle));
-    return unmeasurable(measureResidency(tools, path, { roots: [folder], purpose: "figure" })).cause;
-  };
-  assert.equal(await causeAfter(() => Deno.truncateSync(path, 20 * PAGE)), "changed");
-  assert.equal(await causeAfter(() => Deno.truncateSync(path, PAGE)), "changed");
-  const replace = () => {
-    Deno.writeFileSync(`${folder}/new`, new Uint8Array(10 * PAGE));
-    Deno.renameSync(`${folder}/new`, path);
-  };
-  assert.equal(await causeAfter(replace), "changed");
-  assert.equal(await causeAfter(() => Deno.removeSync(path)), "gone");
-  await Deno.remove(folder, { recursive: true });
+Deno.test({
+  name: "a file that grows, is replaced or goes while it is sampled has no figure",
+  ...onDisk,
+  async fn() {
+    await using file = await cachedFile();
+    const { libc, folder } = file;
+    const path = `${folder}/changing`;
+    const causeAfter = async (meddle: () => void) => {
+      await Deno.writeFile(path, new Uint8Array(10 * PAGE));
+      using tools = meddling(libc, meddle);
+      return unmeasurable(measureResidency(tools, path, { roots: [folder], purpose: "figure" })).cause;
+    };
+    assert.equal(await causeAfter(() => Deno.truncateSync(path, 20 * PAGE)), "changed");
+    assert.equal(await causeAfter(() => Deno.truncateSync(path, PAGE)), "changed");
+    const replace = () => {
+      Deno.writeFileSync(`${folder}/new`, new Uint8Array(10 * PAGE));
+      Deno.renameSync(`${folder}/new`, path);
+    };
+    assert.equal(await causeAfter(replace), "changed");
+    assert.equal(await causeAfter(() => Deno.removeSync(path)), "gone");
+  },
+});
+
+Deno.test({
+  name: "of many files each is opened the short way, and what that refuses is judged the careful way",
+  ...onDisk,
+  async fn() {
+    await using file = await cachedFile();
+    const { libc, pages, folder, path } = file;
+    await Deno.symlink(path, `${folder}/inside`);
+    await Deno.symlink("/etc/passwd", `${folder}/outside`);
+    await Deno.mkdir(`${folder}/sub`);
+    await Deno.copyFile(path, `${folder}/sub/blob`);
+    await Deno.symlink("/etc", `${folder}/sub/etc`);
+    const question = { roots: ["/nowhere", folder], purpose: "figure" } as const;
+    using folders = new RootFolders(libc, pages, question.roots);
+    const shortWay: string[] = [];
+    const watched = Object.create(folders, {
+      learn: { value: folders.learn.bind(folders) },
+      open: {
+        value: (name: string) => {
+          const opened = folders.open(name);
+          if (opened !== null) shortWay.push(name.slice(folder.length));
+          return opened;
+        },
+      },
+    });
+    const tools: ResidencyTools = {
+      libc,
+      pages,
+      clock: systemClock(),
+      kept: new KeptFiles(libc, pages),
+      folders: watched,
+    };
+    const answer = (name: string) => {
+      const found = measureResidency(tools, `${folder}${name}`, question);
+      return found.kind === "measured" ? found.method : found.cause;
+    };
+    const names = ["/blob", "/sub/blob", "/inside", "/outside", "/sub/etc/passwd", "/none", "/sub", "/../x"];
+    assert.deepEqual(names.map(answer), [
+      "cachestat",
+      "cachestat",
+      "cachestat",
+      "refused",
+      "refused",
+      "gone",
+      "refused",
+      "refused",
+    ]);
+    assert.deepEqual(shortWay, ["/sub/blob"], "the first told what its device is; links are never followed");
+    folders.learn(libc.stat(path).device, "fuse");
+    assert.equal(folders.open(path), null, "a FUSE file isn't opened in passing");
+  },
 });
 
 Deno.test("what mustn't be read is unmeasurable with the refusal's reason", () => {
