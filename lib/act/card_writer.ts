@@ -51,7 +51,7 @@ export class CardWriter {
   readonly #pending = new PendingLevers();
   readonly #trust = new TemperatureTrust();
   readonly #limits = new Map<Lever, LeverLimits>();
-  /** Levers that an earlier owner changed and this one has not touched. */
+  /** Levers that an earlier owner changed; none once they are put back. */
   #inherited: ReadonlySet<Lever>;
 
   constructor(options: CardWriterOptions) {
@@ -217,7 +217,6 @@ export class CardWriter {
       this.#note(
         steps.map(({ lever, value, before }) => ({ kind: "change", ...stamp, lever, before, to: value, reason })),
       );
-      this.#inherited = new Set([...this.#inherited].filter((lever) => steps.every((step) => step.lever !== lever)));
       return null;
     } catch (error) {
       return {

@@ -102,6 +102,30 @@ cardTest("beside an owner that hangs, everything is put back; what it then chang
   assert.deepEqual(open().state().changed, ["power_limit_w"]);
 });
 
+cardTest("a restore that slips in between the journal's line and the change doesn't hide the change", (scene) => {
+  const { card, nvml, open } = scene;
+  const beside = open({ marksUncleanEnd: false });
+  const owner = open({
+    nvml: {
+      ...nvml,
+      setPowerLimitW: (device, powerW) => {
+        beside.restore("journal");
+        nvml.setPowerLimitW(device, powerW);
+      },
+    },
+  });
+  owner.apply({ power_limit_w: 370 }, BY_PROFILE);
+  assert.deepEqual([card.levers().powerW, open().state().changed], [370, ["power_limit_w"]]);
+});
+
+cardTest("a lever that was changed and is then refused stays in the journal", ({ card, open }) => {
+  const writer = open();
+  writer.apply({ power_limit_w: 370 }, BY_PROFILE);
+  card.refuse("power_limit_w", 4);
+  writer.apply({ power_limit_w: 350 }, BY_PROFILE);
+  assert.deepEqual(writer.state().changed, ["power_limit_w"]);
+});
+
 cardTest("an unreadable journal means that everything is put back", ({ card, dir, open }) => {
   card.write({ powerMw: 370_000 });
   card.pinFan(0, 60);

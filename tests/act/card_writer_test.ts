@@ -133,6 +133,14 @@ cardTest("a fan's own minimum is taken for what it is", ({ card, open }) => {
   assert.deepEqual([report.verdict, report.readBack], ["honoured", 45]);
 });
 
+cardTest("fans that stay where they were are ignored, whoever has them", ({ card, open }) => {
+  card.ignore("fan");
+  assert.deepEqual(verdicts(open().apply({ fan: 60 }, BY_PROFILE)), { fan: ["ignored", "stock"] });
+  card.pinFan(0, 58);
+  card.pinFan(1, 58);
+  assert.deepEqual(verdicts(open().apply({ fan: 60 }, BY_PROFILE)), { fan: ["ignored", 58] });
+});
+
 cardTest("a lock is judged by the clock under load", ({ open }) => {
   const writer = open();
   writer.apply({ lock_core_mhz: 2_400, lock_mem_mhz: 5_001 }, BY_PROFILE);
