@@ -31,6 +31,7 @@ import { HistoryService } from "./services/history.ts";
 import { LiveService } from "./services/live.ts";
 import { ModelsService } from "./services/models.ts";
 import { NO_CACHE } from "./services/no_cache.ts";
+import { PlannerService } from "./services/planner.ts";
 import { createRuns, type RunKeeper } from "./services/runs.ts";
 import type { ComfyClient } from "./upstream/comfy.ts";
 
@@ -213,6 +214,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   const services: Services = {
     about: ports.about,
     arbitration,
+    planner: new PlannerService({ clock, store, state: () => machine.state.arbiter }),
     live,
     analytics: new AnalyticsService(ports.archive ?? NO_ARCHIVE, clock),
     history: new HistoryService(store, ports.about.startedAtMs),

@@ -28,6 +28,7 @@ checkDrift("fakes", {
   inputs: {
     models: [{}, { source: "ollama" }],
     why: [{}, { id: 1 }, { id: 9 }, { limit: 3 }],
+    plan: [{ model: "qwen3:14b" }, { model: "nope" }, { workflow: "w", needed_gb: 4 }, { needed_gb: -1 }, {}],
     history: [{}, { limit: 1, kind: "yield", durable: false }, { before: 2 }],
     "analytics-profiles": [{}, { days: 1 }],
     "analytics-timeseries": [
@@ -111,6 +112,10 @@ checkStory("lab", {
     ["switch-model", { model: "qwen3:14b", wait: false }],
     ["runs", {}],
     ["why", { limit: 5 }],
+    ["plan", { model: "qwen3:14b" }],
+    ["plan", { workflow: "portrait" }],
+    ["plan", { needed_gb: 14 }],
+    ["footprints", {}],
     ["history", {}],
     ["stats", {}],
   ],

@@ -3,6 +3,7 @@
  * measured before; an unknown need counts as all of the card.
  */
 import type { HolderShare } from "../model/arbitration.ts";
+import type { Need } from "../model/footprints.ts";
 import type { Policy } from "../model/policy.ts";
 import type { AttributedProcess, GpuState } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
@@ -15,10 +16,17 @@ export const COMFY_KEY = "comfyui";
 
 /** What a model (or ComfyUI) needs in all; null = unknown. */
 export function needOf(name: string, policy: Policy, footprints: Footprints): Bytes | null {
+  return findNeed(name, policy, footprints).bytes;
+}
+
+/** The same, with where it comes from. */
+export function findNeed(name: string, policy: Policy, footprints: Footprints): Need {
   for (const [key, bytes] of Object.entries(policy.needs)) {
-    if (key === name || canonical(key) === canonical(name)) return bytes;
+    if (key === name || canonical(key) === canonical(name)) return { bytes, basis: "configured", n: null };
   }
-  return knownNeed(footprints, name === COMFY_KEY ? COMFY_KEY : canonical(name));
+  const key = name === COMFY_KEY ? COMFY_KEY : canonical(name);
+  const bytes = knownNeed(footprints, key);
+  return { bytes, basis: bytes === null ? "unknown" : "measured", n: footprints[key]?.length ?? 0 };
 }
 
 /** True when `needed` more bytes and the headroom are free; an unknown need or an unread card never fits. */

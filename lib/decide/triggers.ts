@@ -52,38 +52,65 @@ function dropWaitingYield(state: ArbiterState): ArbiterState {
   };
 }
 
-function decideYield(state: ArbiterState, sample: Sample, event: ArbiterEvent): ArbiterStep {
-  const { gpu, ollama } = sample;
-  if (sample.comfy.isRemote || ollama.isRemote) return { state, effects: [] };
+/** What a prompt of ComfyUI's means for Ollama just now. */
+export type YieldChoice =
+  | { readonly kind: "nobody" }
+  /** `models`: those that are listed; what is only loading has no name yet. */
+  | { readonly kind: "yield"; readonly models: readonly string[] }
+  | {
+    readonly kind: "both_stay" | "observe" | "paused" | "held_back";
+    readonly models: readonly string[];
+    readonly message: string;
+  };
+
+export function chooseYield(
+  state: Pick<ArbiterState, "keep" | "holder" | "policy" | "footprints" | "mode">,
+  sample: Sample,
+): YieldChoice {
+  const { gpu, ollama, comfy } = sample;
+  if (comfy.isRemote || ollama.isRemote) return { kind: "nobody" };
   const scope = { models: null, keep: state.keep };
   const { resident, runners } = ollama;
   const models = resident.filter((row) => isRowTaken(row, scope, ollama)).map((row) => row.name);
   const targets = findTargets([], { runners, resident, names: ollama, scope });
   const isLoading = state.holder?.job.kind === "switch" || targets.some((target) => !target.isListed);
-  const isAnyoneThere = models.length > 0 || isLoading;
-  if (!isAnyoneThere) {
-    // What began to load since the last sample is found only by looking, and looking is all that is done if nothing did.
-    const mayLook = state.mode === "auto" && ollama.online && (gpu.available || state.policy.proceedUnconfirmed);
-    return mayLook ? enqueueYield(state, sample, event) : { state, effects: [] };
-  }
+  if (models.length === 0 && !isLoading) return { kind: "nobody" };
   const need = needOf(COMFY_KEY, state.policy, state.footprints);
   const held = comfyHoldings(sample).bytes ?? 0;
   // What is loading will take more than it has taken so far: nothing can be said to fit beside it.
   if (!isLoading && need !== null && fits(Math.max(0, need - held), freeOf(gpu), state.policy)) {
-    const message = "ComfyUI's need fits beside Ollama: nobody is evicted";
-    return note(state, event, { decision: "both_stay", models, message });
+    return { kind: "both_stay", models, message: "ComfyUI's need fits beside Ollama: nobody is evicted" };
   }
   if (state.mode !== "auto") {
     const message = state.mode === "observe"
       ? "ComfyUI has work: Ollama would be asked to yield (mode observe)"
       : "ComfyUI has work; arbitration is paused";
-    return note(state, event, { decision: state.mode, models, message });
+    return { kind: state.mode, models, message };
   }
   if (!gpu.available && !state.policy.proceedUnconfirmed) {
     const message = "ComfyUI has work, but the driver can't confirm a release and the configuration says to hold then";
-    return note(state, event, { decision: "held_back", models, message });
+    return { kind: "held_back", models, message };
   }
-  return enqueueYield(state, sample, event);
+  return { kind: "yield", models };
+}
+
+function decideYield(state: ArbiterState, sample: Sample, event: ArbiterEvent): ArbiterStep {
+  const choice = chooseYield(state, sample);
+  switch (choice.kind) {
+    case "yield":
+      return enqueueYield(state, sample, event);
+    case "nobody": {
+      const { gpu, ollama, comfy } = sample;
+      // What began to load since the last sample is found only by looking, and looking is all that is done if nothing did.
+      const mayLook = state.mode === "auto" && ollama.online && !ollama.isRemote && !comfy.isRemote &&
+        (gpu.available || state.policy.proceedUnconfirmed);
+      return mayLook ? enqueueYield(state, sample, event) : { state, effects: [] };
+    }
+    default: {
+      const { kind: decision, models, message } = choice;
+      return note(state, event, { decision, models, message });
+    }
+  }
 }
 
 /** The automatic yield goes to the front; one that is under way already serves this prompt, too. */

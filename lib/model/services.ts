@@ -14,6 +14,7 @@ import type {
 import type { Metric, ProfileReport, RankedModel, Series, SwapReport } from "./analytics.ts";
 import type { CacheReport, CacheTotals, FileChoice, PinResult, WarmPlan, WarmResult } from "./cache.ts";
 import type { Catalogue } from "./catalogue.ts";
+import type { FootprintRow, PlanRequest, WorkloadPlan } from "./footprints.ts";
 import type { HistoryItem, HistoryKind, HistoryQuery, StoreStatus, TelemetryRow } from "./history.ts";
 import type { FailureCode } from "./failure.ts";
 import type { Sample } from "./sample.ts";
@@ -212,6 +213,13 @@ export interface Cache {
   unpin(request: FileChoice): Promise<PinResult>;
 }
 
+/** What was learned of needs, and what would happen. Asks nothing of anybody. */
+export interface Planner {
+  /** Failure not_found for a model that nobody knows. */
+  plan(request: PlanRequest): WorkloadPlan;
+  footprints(): Promise<readonly FootprintRow[]>;
+}
+
 /** Who this service is. */
 export interface About {
   readonly version: string;
@@ -231,6 +239,7 @@ export interface Card {
 export interface Services {
   readonly about: About;
   readonly arbitration: Arbitration;
+  readonly planner: Planner;
   readonly live: Live;
   readonly history: History;
   readonly analytics: Analytics;

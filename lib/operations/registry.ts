@@ -11,6 +11,7 @@ import { db, history } from "./history.ts";
 import { memory } from "./memory.ts";
 import { models } from "./models.ts";
 import { pin, setPinned, unpin } from "./pin.ts";
+import { footprints, plan } from "./plan.ts";
 import { applyProfile, confirmChange, deleteProfile, overclock, restore, saveProfile, setLever } from "./overclock.ts";
 import { cancelRun, run, runEvents, runs } from "./runs.ts";
 import { stats } from "./stats.ts";
@@ -29,6 +30,8 @@ const OPERATIONS = [
   warmPlan,
   arbitration,
   why,
+  plan,
+  footprints,
   history,
   analyticsProfiles,
   analyticsSwaps,

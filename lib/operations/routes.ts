@@ -18,6 +18,8 @@ export const ROUTES = {
   models: { method: "GET", path: "/api/models" },
   arbitration: { method: "GET", path: "/api/arbitration" },
   why: { method: "GET", path: "/api/why" },
+  plan: { method: "GET", path: "/api/plan" },
+  footprints: { method: "GET", path: "/api/footprints" },
   history: { method: "GET", path: "/api/history" },
   "analytics-profiles": { method: "GET", path: "/api/analytics/profiles" },
   "analytics-swaps": { method: "GET", path: "/api/analytics/swaps" },

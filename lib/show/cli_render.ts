@@ -4,6 +4,7 @@ import { renderCache, renderPlan, renderWarm } from "./cli_cache.ts";
 import { labelled, quantity, table } from "./cli_output.ts";
 import type { Style } from "./cli_output.ts";
 import { clock, renderEvents } from "./cli_events.ts";
+import { renderFootprints, renderWorkloadPlan } from "./cli_plan.ts";
 import { renderGpu, renderStats } from "./cli_status.ts";
 
 type Answer<N extends keyof Operations> = Operations[N]["output"];
@@ -32,6 +33,8 @@ const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
   why: ({ decisions }, style) => renderDecisions(decisions, style),
   arbitration: renderArbitration,
   "set-arbitration": renderArbitration,
+  plan: renderWorkloadPlan,
+  footprints: renderFootprints,
   health: renderHealth,
   runs: ({ runs }, style) =>
     table(

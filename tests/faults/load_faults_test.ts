@@ -202,3 +202,56 @@ Deno.test("a card that somebody else fills", async (test) => {
     assert.equal(box.ollama.runners.some((runner) => runner.model === MIDDLE), false);
   });
 });
+
+Deno.test("a plan says what then happens", async (test) => {
+  await using scene = await openScene();
+  const { box, house } = scene;
+  const { planner } = house.services;
+  const plan = (model: string) => planner.plan({ model, workflow: null, neededBytes: null });
+
+  await test.step("another model is in the way: it names it with its bytes, and the switch makes it go", async () => {
+    await scene.load(MIDDLE);
+    const planned = plan(BIG);
+    assert.equal(planned.verdict, "makes_room");
+    assert.deepEqual(planned.steps.map(({ action, names }) => [action, ...names]), [["yield", MIDDLE], ["load", BIG]]);
+    assert.equal(planned.steps[0]?.freesBytes, scene.runnerOf(MIDDLE).heldBytes);
+    const result = await scene.switchTo(BIG);
+    assert.equal(result.yielded?.freedBytes, planned.steps[0]?.freesBytes);
+    assert.equal(result.purged, null);
+    await scene.rest();
+  });
+
+  await test.step("three loads of a model teach what it needs: then both are said to stay, and do", async () => {
+    for (let load = 0; load < 3; load++) {
+      await scene.switchTo(SMALL);
+      await scene.rest();
+    }
+    const rows = await scene.settle(planner.footprints());
+    const row = rows.find(({ name }) => name === SMALL);
+    assert.deepEqual([row?.n, row?.isUsed], [3, true]);
+    await scene.load(MIDDLE);
+    const planned = plan(SMALL);
+    assert.equal(planned.verdict, "stays");
+    assert.deepEqual([planned.need.basis, planned.need.n], ["measured", 3]);
+    assert.equal((await scene.switchTo(SMALL)).yielded, null);
+    assert.equal(box.ollama.runners.length, 2);
+    await scene.rest();
+  });
+
+  await test.step("a workflow: it names who would go, and that one goes", async () => {
+    await scene.load(MIDDLE);
+    const planned = planner.plan({ model: null, workflow: "portrait", neededBytes: null });
+    assert.deepEqual(planned.steps.map(({ action, names }) => [action, ...names]), [
+      ["yield", MIDDLE],
+      ["run", "ComfyUI"],
+    ]);
+    assert.equal(planner.plan({ model: null, workflow: "small", neededBytes: GIB }).verdict, "stays");
+    const sinceMs = scene.clock.monotonicMs();
+    await scene.prompt();
+    assert.deepEqual((await scene.handOff(sinceMs)).fields["models"], [MIDDLE]);
+  });
+
+  await test.step("no such model: refused like the switch", () => {
+    assert.throws(() => plan("qwen3:41b"), /no model 'qwen3:41b'/);
+  });
+});

@@ -9,6 +9,7 @@ import { createRuns } from "../../lib/services/runs.ts";
 import type { RunKeeper } from "../../lib/services/runs.ts";
 import { fakeAnalytics } from "./fake_analytics.ts";
 import { fakeCache } from "./fake_cache.ts";
+import { fakePlanner } from "./fake_planner.ts";
 import { fakeCard } from "./fake_card.ts";
 import { ARBITRATION, GB16, HISTORY, MODELS, purgeResult, sample, switchResult, yieldResult } from "./fake_values.ts";
 
@@ -62,6 +63,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
     show: (change) => screen.show(change),
     services: {
       about: { version: "0.1.0", pid: 77, startedAtMs: Date.UTC(2026, 0, 1, 11), simulation },
+      planner: fakePlanner(note),
       arbitration: fakeArbitration({ screen, answers, note }),
       live: screen,
       history: fakeHistory(note),

@@ -12,6 +12,8 @@ const CONTRACT: readonly (readonly [string, string, string | null, string | null
   ["warm-plan", "GET /api/warm-plan", "get_warm_plan", "warm plan"],
   ["arbitration", "GET /api/arbitration", "get_arbitration", "arbitration"],
   ["why", "GET /api/why", "explain_decision", "why"],
+  ["plan", "GET /api/plan", "plan_workload", "plan"],
+  ["footprints", "GET /api/footprints", "get_footprints", "footprints"],
   ["history", "GET /api/history", "get_switch_history", "history"],
   ["analytics-profiles", "GET /api/analytics/profiles", "get_profile_performance", "analytics profiles"],
   ["analytics-swaps", "GET /api/analytics/swaps", "get_swap_statistics", "analytics swaps"],

@@ -72,6 +72,7 @@ Deno.test("every operation is a command, and every answer one document", async (
   const warm = box.runs.start("warm-all", () => Promise.resolve({}));
   const args: Readonly<Record<string, string>> = {
     "warm-model": "qwen3:14b",
+    plan: "qwen3:14b",
     "warm-cancel": warm.id,
     pin: "qwen3:14b",
     unpin: "qwen3:14b",

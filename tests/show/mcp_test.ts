@@ -54,7 +54,7 @@ Deno.test("every operation with a tool is one, described and annotated", async (
   for (const { name, inputSchema, outputSchema, annotations } of tools) {
     assert.equal(inputSchema.type, "object", name);
     assert.equal(outputSchema?.["type"], "object", name);
-    assert.equal(annotations?.readOnlyHint, /^(get|list|explain)_/.test(name), name);
+    assert.equal(annotations?.readOnlyHint, /^(get|list|explain|plan)_/.test(name), name);
   }
   const yielding = tools.find(({ name }) => name === "soft_yield_ollama_vram");
   assert.deepEqual(yielding?.annotations, {
@@ -73,6 +73,7 @@ Deno.test("every tool's answer is structured, and the client finds that it fits 
   const run = box.runs.start("switch-model", () => Promise.resolve({}));
   const inputs: Readonly<Record<string, Record<string, unknown>>> = {
     switch_ollama_model: { model_name: "qwen3:14b" },
+    plan_workload: { workflow: "a graph" },
     request_vram_for_ollama: { needed_gb: 2 },
     set_arbitration_mode: { mode: "auto" },
     get_run: { id: run.id },

@@ -32,9 +32,12 @@ Deno.test("every operation is reached under its path", async () => {
   };
   for (const { name, http } of operations) {
     const path = http.path.replace("{id}", run.id);
-    const query = name === "analytics-timeseries" ? "?metric=power_w,temperature_c" : "";
+    const queries: Readonly<Record<string, string>> = {
+      "analytics-timeseries": "?metric=power_w,temperature_c",
+      plan: "?model=qwen3:14b",
+    };
     const answer = await ask(
-      `${http.method} ${path}${query}`,
+      `${http.method} ${path}${queries[name] ?? ""}`,
       http.method === "POST" ? { body: inputs[name] ?? {} } : {},
     );
     assert.equal(answer.status, 200, `${name}: ${answer.text}`);
