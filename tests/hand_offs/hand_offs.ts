@@ -54,7 +54,7 @@ export async function playHandOffs(run: HandOffRun): Promise<readonly HandOff[]>
     const isPair = random.between(0, 1) < 0.25;
     const names = isPair ? ["llama3.1:8b", "nomic-embed-text"] : [random.pick(MODELS)];
     for (const model of names) await load(run, model);
-    await run.pass(random.between(1_100, 1_900));
+    await run.pass(random.between(200, 900));
     handOffs.push(await handOff(run, random));
   }
   run.box.thirdParty.stop();
