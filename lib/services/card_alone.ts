@@ -40,11 +40,16 @@ function resultOf(
   note: string | null,
 ): TuneResult {
   const open = levers.filter(({ verdict }) => verdict !== "honoured" && verdict !== "not_supported");
+  const [first] = open;
+  if (first !== undefined) {
+    const message = `Cannot put everything back: ${open.map(({ evidence }) => evidence).join("; ")}`;
+    throw new Failure("unavailable", note === null ? message : `${message}. ${note}`, {
+      hint: first.remedy ?? "Try again when the driver is ready",
+    });
+  }
   const said = levers.length === 0
     ? "Nothing to put back: the journal names no change"
-    : open.length === 0
-    ? `The card is at stock: ${levers.length} levers put back or found there`
-    : `Cannot put everything back: ${open.map(({ evidence }) => evidence).join("; ")}`;
+    : `The card is at stock: ${levers.length} levers put back or found there`;
   const message = [said, note, journalProblem].filter((text) => text !== null).join(". ");
   return {
     message,
