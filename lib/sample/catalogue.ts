@@ -12,16 +12,19 @@ import type {
 } from "../model/catalogue.ts";
 import type { Clock, Proc, Timer } from "../model/ports.ts";
 import type { ProcessId } from "../model/tenants.ts";
+import type { MonotonicMs } from "../model/units.ts";
 import { ComfyFolderPlaces } from "./comfy_places.ts";
 import type { ModelKind } from "./comfy_layout.ts";
 import { type FolderModel, type FoldersReading, ModelFolders } from "./model_folders.ts";
 import { type FoundFile, OllamaStore, type StoreModel, type StoreReading } from "./ollama_store.ts";
 import { isInside, refuseRoot } from "./paths.ts";
 import { startPoller } from "./poller.ts";
-import { findStores } from "./store_places.ts";
+import { findStores, storesOfUnit } from "./store_places.ts";
 
 /** Half of what a new or deleted model may take to show (SPEC 3.1). */
 const ROUND_MS = 5_000;
+/** A unit file changes with an installation. */
+const UNIT_MS = 60_000;
 
 /** What the owner says about places. */
 export interface CatalogueSettings {
@@ -83,6 +86,7 @@ class CatalogueReader {
   readonly #folders: ModelFolders;
   readonly #comfyPlaces: ComfyFolderPlaces;
   #stores = new Map<string, OllamaStore>();
+  #unit: { readonly stores: readonly string[]; readonly atMs: MonotonicMs } | null = null;
   latest: Catalogue | null = null;
 
   constructor(options: CatalogueOptions) {
@@ -120,10 +124,11 @@ class CatalogueReader {
   async #readStores(places: CataloguePlace[]): Promise<readonly StoreReading[]> {
     const { files, proc, settings, hints } = this.#options;
     const { ollamaServer, runners } = hints();
-    const query = { configured: settings.ollamaStores, home: settings.home, server: ollamaServer, runners };
+    const unit = await this.#readUnit();
+    const query = { configured: settings.ollamaStores, home: settings.home, server: ollamaServer, runners, unit };
     const stores = new Map<string, OllamaStore>();
     const readings: StoreReading[] = [];
-    for (const { path, origin } of await findStores(query, { proc, files })) {
+    for (const { path, origin } of findStores(query, proc)) {
       const realPath = await files.realPath(path);
       if (realPath !== null && stores.has(realPath)) continue;
       const refused = realPath === null ? "there is no such folder, or it isn't ours to see" : refuseRoot(realPath);
@@ -141,6 +146,14 @@ class CatalogueReader {
     }
     this.#stores = stores;
     return readings;
+  }
+
+  async #readUnit(): Promise<readonly string[]> {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (this.#unit === null || nowMs - this.#unit.atMs >= UNIT_MS) {
+      this.#unit = { stores: await storesOfUnit(this.#options.files), atMs: nowMs };
+    }
+    return this.#unit.stores;
   }
 }
 

@@ -1,4 +1,5 @@
 /** One of Ollama's model stores: manifests → weight blobs. */
+import { createHash } from "node:crypto";
 import type { CatalogueProblem, FileFacts, Files } from "../model/catalogue.ts";
 import { messageOf } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
@@ -113,7 +114,7 @@ export class OllamaStore {
     if (known !== undefined && isUnchanged(known.facts, facts)) return known;
     const text = await this.#files.readText(path, MANIFEST_BYTES);
     if (text === null) return { facts, digest: "", manifest: "Cannot read this manifest" };
-    return { facts, digest: await sha256(text), manifest: readManifest(text) };
+    return { facts, digest: sha256(text), manifest: readManifest(text) };
   }
 
   /** Null for a stub of the cloud, text for what can't be a model. */
@@ -186,7 +187,6 @@ function short(blob: string): string {
   return `${blob.slice(0, 19)}…`;
 }
 
-async function sha256(text: string): Promise<string> {
-  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }

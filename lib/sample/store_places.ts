@@ -16,6 +16,8 @@ export interface NamedPlace {
 export interface StoreHints {
   /** From the configuration. */
   readonly configured: readonly string[];
+  /** From Ollama's unit file. */
+  readonly unit: readonly string[];
   /** This user's home. */
   readonly home: string | null;
   /** Null when it is on another host, or not running. */
@@ -28,10 +30,7 @@ const UNIT_FOLDERS = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/sy
 const UNIT_BYTES = 2 ** 20;
 
 /** In the order in which a name counts: what the owner says, then what the running server says, then the usual places. */
-export async function findStores(
-  hints: StoreHints,
-  { proc, files }: { readonly proc: Proc; readonly files: Files },
-): Promise<readonly NamedPlace[]> {
+export function findStores(hints: StoreHints, proc: Proc): readonly NamedPlace[] {
   const { server, home } = hints;
   const places: NamedPlace[] = hints.configured.map((path) => ({ path, origin: "configuration" }));
   const add = (path: string | null, origin: string) => {
@@ -47,7 +46,7 @@ export async function findStores(
     const store = /^(.*)\/blobs\/sha256-[0-9a-f]{64}$/.exec(blob ?? "")?.[1] ?? null;
     add(store && toOurs(proc, pid, store), "a runner's command line");
   }
-  for (const path of await storesOfUnit(files)) add(path, "the unit file");
+  for (const path of hints.unit) add(path, "the unit file");
   add(SYSTEM_STORE, "the usual place of a system service");
   if (home !== null) add(`${home}/.ollama/models`, "the usual place of this user");
   return places;
@@ -73,7 +72,8 @@ export function toOurs(proc: Proc, pid: number, path: string): string | null {
   return theirs === null || ours === null ? path : mapToOurs(path, theirs, ours);
 }
 
-async function storesOfUnit(files: Files): Promise<readonly string[]> {
+/** OLLAMA_MODELS of Ollama's systemd unit, its drop-ins included; at most one. */
+export async function storesOfUnit(files: Files): Promise<readonly string[]> {
   const found: string[] = [];
   for (const folder of UNIT_FOLDERS) {
     const dropIns = (await files.list(`${folder}/ollama.service.d`) ?? []).map(({ name }) => name)
