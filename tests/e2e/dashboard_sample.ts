@@ -199,6 +199,7 @@ function sampleHistory(): Stats["history"] {
   const at = (agoS: number) => new Date((NOW_S - agoS) * 1_000).toISOString();
   const released = { outcome: "released", confirmed_by: "NVML: process gone and memory back, twice" };
   return [
+    { id: 5, at: at(20), kind: "profile", cause: "workload", message: "Ollama works" },
     {
       id: 4,
       at: at(38),

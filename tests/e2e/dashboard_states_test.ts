@@ -98,7 +98,7 @@ scenes["a lost connection shows the data's age and the reason, and heals by itse
 };
 
 scenes["a late hand-off is told with its consequence, and opens the decisions around it"] = async (fake, open) => {
-  const at = new Date(Date.parse(fake.stats.history[2]?.at ?? "") - 200).toISOString();
+  const at = new Date(Date.parse(fake.stats.history[3]?.at ?? "") - 200).toISOString();
   const decision = {
     id: 7,
     at,
@@ -127,6 +127,17 @@ scenes["a late hand-off is told with its consequence, and opens the decisions ar
   await page.keyboard.press("Escape");
   await drawer.waitFor({ state: "detached" });
   assert.deepEqual(complaints, []);
+};
+
+scenes["events that moved no memory are shown on request"] = async (fake, open) => {
+  const { page } = await open(fake.url);
+  const timeline = page.getByRole("region", { name: "Hand-offs, purges and swaps" });
+  const rows = timeline.locator(".row");
+  await rows.first().waitFor();
+  assert.equal(await rows.count(), fake.stats.history.length - 1);
+  await timeline.getByRole("button", { name: "1 other event" }).click();
+  await timeline.getByText("Ollama works").waitFor();
+  assert.equal(await rows.count(), fake.stats.history.length);
 };
 
 scenes["health opens only when something is wrong, and closes on Escape"] = async (fake, open) => {

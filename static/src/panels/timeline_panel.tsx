@@ -1,16 +1,34 @@
+import { useState } from "preact/hooks";
 import { useDashboard } from "../live/dashboard.ts";
 import { readEvent } from "../live/history_event.ts";
 import { TimelineRow } from "./timeline_row.tsx";
 
+/** Kinds of event that move memory, or say why it didn't move; the others are there on request. */
+const MOVES: ReadonlySet<string> = new Set(["yield", "purge", "swap", "fault", "arbitration"]);
+
 /** Everything that moved memory, newest first; each row opens the reasons behind it. */
 export function TimelinePanel() {
   const { part, openWhy } = useDashboard();
-  const events = (part.history.value ?? []).map(readEvent);
+  const [isWhole, showWhole] = useState(false);
+  const all = (part.history.value ?? []).map(readEvent);
+  const events = all.filter(({ kind }) => isWhole || MOVES.has(kind));
+  const others = all.filter(({ kind }) => !MOVES.has(kind)).length;
   return (
     <section class="panel area-timeline" aria-labelledby="timeline-title">
       <div class="panel-head">
         <h2 id="timeline-title">Hand-offs, purges and swaps</h2>
         <span class="end">
+          {others > 0 && (
+            <button
+              type="button"
+              class="button button-small button-toggle"
+              aria-pressed={isWhole}
+              title="Profiles, warming, the governor and the service itself"
+              onClick={() => showWhole(!isWhole)}
+            >
+              {others} other {others === 1 ? "event" : "events"}
+            </button>
+          )}
           <button
             type="button"
             class="button button-small"

@@ -8,6 +8,12 @@ const KINDS: Readonly<Record<string, { readonly label: string; readonly tone: st
   purge: { label: "Purge", tone: "comfy" },
   swap: { label: "Swap", tone: "ollama" },
   fault: { label: "Fault", tone: "bad" },
+  arbitration: { label: "Arbitration", tone: "plain" },
+  profile: { label: "Profile", tone: "plain" },
+  governor: { label: "Governor", tone: "plain" },
+  autotune: { label: "Autotune", tone: "plain" },
+  warm: { label: "Warm", tone: "plain" },
+  service: { label: "Service", tone: "plain" },
 };
 
 const RESULTS: Readonly<Record<string, { readonly label: string; readonly tone: string; readonly note: string }>> = {
