@@ -161,6 +161,11 @@ function messageFor(
   const { name, value, parameter } = at;
   if (value === undefined && issue.code !== "custom") return `Parameter ${name} is missing`;
   if (issue.code === "custom") return issue.message;
+  if (issue.code === "invalid_value" && issue.path.length > 1) {
+    const options = issue.values.map(String);
+    const near = typeof value === "string" ? suggestion(value, options) : "";
+    return `Parameter ${name} must be made of ${options.join(", ")}, not ${describe(value)}${near}`;
+  }
   const wanted = parameter === null ? "as documented" : wantedOf(parameter, issue.path.length > 1);
   const near = typeof value === "string" && parameter?.choices ? suggestion(value, parameter.choices) : "";
   return `Parameter ${name} must be ${wanted}, not ${describe(value)}${near}`;

@@ -57,8 +57,14 @@ export function readThroughput(
   db: DatabaseSync,
   { sinceMs, limit }: { readonly sinceMs: number; readonly limit: number },
 ): readonly Throughput[] {
-  return db.prepare("SELECT * FROM throughput WHERE at_ms >= ? ORDER BY at_ms DESC LIMIT ?").all(sinceMs, limit)
-    .flatMap(decode);
+  const pairs = ["at_ms", ...FIELDS.map((field) => COLUMNS[field])].map((column) => `'${column}', ${column}`);
+  const row = db.prepare(
+    `SELECT json_group_array(json_object(${pairs.join(", ")})) AS rows FROM (
+       SELECT * FROM throughput WHERE at_ms >= ? ORDER BY at_ms DESC LIMIT ?)`,
+  ).get(sinceMs, limit);
+  // Written by the statement above.
+  const rows = JSON.parse(String(row?.["rows"] ?? "[]")) as readonly Readonly<Record<string, unknown>>[];
+  return rows.flatMap(decode);
 }
 
 function decode(row: Readonly<Record<string, unknown>>): Throughput | [] {
