@@ -11,7 +11,7 @@ import { COMFY_KEY, describeHolders, findNeed, fits, freeOf, holdersOf } from ".
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
 import { nextMove, refuseEarly } from "./switch_plan.ts";
 import { chooseYield } from "./triggers.ts";
-import { findTargets } from "./yield_targets.ts";
+import { findTargets, isSameModel } from "./yield_targets.ts";
 
 type Outcome = Pick<WorkloadPlan, "verdict" | "steps" | "refusal" | "message">;
 
@@ -60,7 +60,11 @@ function planModel(model: string, facts: JobContext): Outcome {
     done.add(step.action);
     freeBytes = freeBytes === null || step.freesBytes === null ? null : freeBytes + step.freesBytes;
   }
-  return settled(steps, `'${model}' would be loaded`);
+  const isResident = steps.length === 1 && facts.sample.ollama.resident.some((row) => isSameModel(row.name, model));
+  const message = `'${model}' is resident already: nothing would be loaded`;
+  return isResident
+    ? { verdict: "stays", steps, refusal: null, message }
+    : settled(steps, `'${model}' would be loaded`);
 }
 
 function yieldStep(model: string, reason: string, { keep, sample }: JobContext): PlanStep {

@@ -235,6 +235,7 @@ Deno.test("a plan says what then happens", async (test) => {
     assert.deepEqual([planned.need.basis, planned.need.n], ["measured", 3]);
     assert.equal((await scene.switchTo(SMALL)).yielded, null);
     assert.equal(box.ollama.runners.length, 2);
+    assert.match(plan(MIDDLE).message, /resident already/);
     await scene.rest();
   });
 
