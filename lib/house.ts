@@ -4,6 +4,7 @@
  */
 import { Machine } from "./act/machine.ts";
 import { Performer } from "./act/perform.ts";
+import { activeProfile } from "./decide/card_wishes.ts";
 import type { Footprints } from "./decide/footprint.ts";
 import { type HouseEffect, type HouseEvent, type HouseState, initialHouse, reduceHouse, runLoop } from "./loop.ts";
 import { messageOf } from "./model/failure.ts";
@@ -95,8 +96,10 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     onDefect: (error, run) =>
       log.error(`Defect in a run of ${run.operation}`, { error: messageOf(error), run: run.id }),
   });
-  // No profile can be applied yet: all that is measured was measured at stock.
-  const evidence = new EvidenceKeeper({ store, profile: () => null });
+  const evidence = new EvidenceKeeper({
+    store,
+    profile: () => activeProfile(machine.state.card)?.profile.name ?? null,
+  });
   const live: LiveService = new LiveService({
     log,
     arbitration: () => arbitration.view(),

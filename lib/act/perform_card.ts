@@ -175,11 +175,11 @@ export class CardPerformer {
     });
   }
 
-  #record({ item }: Extract<TuneEffect, { kind: "recordTuning" }>): void {
+  #record({ item: { kind, fields }, event }: Extract<TuneEffect, { kind: "recordTuning" }>): void {
     const { store, clock, log, onRecorded } = this.#parts;
-    const kept = store.append({ atMs: clock.wallMs(), ...item }).then(
+    const kept = store.append({ atMs: clock.wallMs(), kind, fields: { message: event, ...fields } }).then(
       onRecorded,
-      (error) => log.error("Cannot record an event", { error: messageOf(error), kind: item.kind }),
+      (error) => log.error("Cannot record an event", { error: messageOf(error), kind }),
     );
     this.#keeping = this.#keeping.then(async (problem) => {
       await kept;
