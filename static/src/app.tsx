@@ -9,6 +9,7 @@ import { MemoryPanel } from "./panels/memory_panel.tsx";
 import { OllamaCard } from "./panels/ollama_card.tsx";
 import { RunsPanel } from "./panels/runs_panel.tsx";
 import { TimelinePanel } from "./panels/timeline_panel.tsx";
+import { TuningPanel } from "./panels/tuning_panel.tsx";
 import { WhyPanel } from "./panels/why_panel.tsx";
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -20,6 +21,7 @@ import "./styles/header.css";
 import "./styles/memory.css";
 import "./styles/cards.css";
 import "./styles/timeline.css";
+import "./styles/tuning.css";
 import "./styles/dialogs.css";
 
 function App() {
@@ -37,6 +39,7 @@ function App() {
         </div>
         <ChartPanel />
         <TimelinePanel />
+        <TuningPanel />
       </main>
       <WhyPanel />
     </>

@@ -5,6 +5,9 @@
 import { assets } from "../../static/assets.ts";
 import { diffStats, type Frame } from "../../lib/operations/frames.ts";
 import type { Stats } from "../../lib/operations/stats.ts";
+import { viewOverclock } from "../../lib/operations/tuning_view.ts";
+import { fakeCard } from "../operations/fake_card.ts";
+import { GPU } from "../operations/fake_values.ts";
 
 /** The strictest policy that the page must live with: its own origin, no inline script, no inline style. */
 export const CONTENT_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
@@ -34,6 +37,7 @@ export function openFake(initial: Stats): Fake {
   let refusal: Reply | null = null;
   const replies = new Map<string, Reply>([
     ["GET /api/health", { status: 200, body: { state: "ok", checks: [] } }],
+    ["GET /api/overclock", { status: 200, body: viewOverclock(fakeCard(() => {}).tuning(), GPU) }],
     ["GET /api/version", { status: 200, body: { service: "hyperswap", version: "0.0.0" } }],
   ]);
   const asked: Fake["asked"][number][] = [];

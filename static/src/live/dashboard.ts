@@ -42,6 +42,7 @@ const PARTS = [
   "ollama",
   "comfyui",
   "arbitration",
+  "tuning",
   "history",
   "runs",
   "sources",

@@ -6,6 +6,8 @@ export type HistoryItem = Stats["history"][number];
 export type Run = Stats["runs"][number];
 export type GpuProcess = Stats["gpu"]["breakdown"]["processes"][number];
 export type LoadedModel = Stats["ollama"]["loaded_models"][number];
+/** What is set on the card; where nothing can be set there is none. */
+export type Tuning = NonNullable<Stats["tuning"]>;
 export type Mode = Stats["arbitration"]["mode"];
 export type HealthReport = Answer<"health">;
 export type HealthCheck = HealthReport["checks"][number];
