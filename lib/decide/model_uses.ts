@@ -7,6 +7,8 @@ import { canonical } from "./yield_targets.ts";
 const HALF_LIFE_MS = 3 * 86_400_000;
 /** Being resident when it was evicted says less than being asked for. */
 const EVICTED_WEIGHT = 0.5;
+/** What was unloaded longer ago than this, and not asked for since, isn't next. */
+const NEXT_MS = 86_400_000;
 /** Loads from disk and from memory, GB/s, where too few were measured here (SPEC 2.7: 12.87 GB on one box). */
 const USUAL_COLD = 0.38;
 const USUAL_WARM = 2.63;
@@ -56,7 +58,8 @@ export function readUses(items: readonly HistoryItem[], nowMs: WallMs): Uses {
     }
     for (const name of textsOf(fields["checkpoints"])) note(comfyui, name);
   }
-  return { bySource: { ollama, comfyui }, ...speedOf(items), yielded: [...yielded.keys()].reverse() };
+  const lately = [...yielded].filter(([, atMs]) => nowMs - atMs <= NEXT_MS).map(([name]) => name);
+  return { bySource: { ollama, comfyui }, ...speedOf(items), yielded: lately.reverse() };
 }
 
 /** The key under which a model's uses stand. */
