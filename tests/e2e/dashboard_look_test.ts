@@ -10,7 +10,8 @@ for (const colorScheme of ["dark", "light"] as const) {
     const base = fake.stats;
     const check = { name: "nvml", state: "broken", finding: "Not there", breaks: "All", remedy: "Install it" };
     fake.replies.set("GET /api/health", { status: 200, body: { state: "broken", checks: [check] } });
-    // As many kinds of text at once as there are: executing, spilled, offline, warnings.
+    // As many kinds of text at once as there are: executing, spilled, offline, warnings, a figure in every bucket.
+    const wide = { ollama_gb: 4, comfyui_gb: 3, desktop_gb: 2.5, unmanaged_gb: 2.5, unaccounted_gb: 0.5, free_gb: 3 };
     const [model] = base.ollama.loaded_models;
     assert.ok(model);
     fake.push({
@@ -23,6 +24,7 @@ for (const colorScheme of ["dark", "light"] as const) {
       },
       comfyui: { ...base.comfyui, executing: true, queue_remaining: 2, progress: { value: 7, max: 20 } },
       arbitration: { ...base.arbitration, mode: "observe" },
+      gpu: { ...base.gpu, breakdown: { ...base.gpu.breakdown, ...wide } },
     });
     const { page, complaints } = await open(fake.url, { colorScheme });
     await page.getByRole("button", { name: "1 problem" }).click();
