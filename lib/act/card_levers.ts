@@ -87,6 +87,7 @@ function fanDrive(nvml: CardLibrary, device: DeviceHandle): LeverDrive {
         return { adjustable: true, min, max, stock: null, steps: null };
       }),
     read: () => {
+      if (fans().length === 0) return null;
       const pinned = fans().filter((fan) => nvml.fanPolicy(device, fan) === "manual");
       if (pinned.length === 0) return "stock";
       return Math.min(...pinned.map((fan) => nvml.fanTargetPct(device, fan)));

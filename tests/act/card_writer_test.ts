@@ -43,6 +43,7 @@ cardTest("a card without fans and with a range of 0 to 0 says so, and no setter 
   assert.deepEqual(verdicts(reports), { fan: ["not_supported", null], core_offset_mhz: ["not_supported", null] });
   assert.deepEqual(reports.map(({ evidence }) => evidence), ["not adjustable: the card's range is 0 to 0", "no fan"]);
   assert.deepEqual([card.calls("fan"), card.calls("core_offset_mhz")], [0, 0]);
+  assert.equal(open().state().values.fan, null);
 });
 
 cardTest("every lever is set, read back and reported", ({ card, open }) => {
