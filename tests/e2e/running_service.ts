@@ -46,6 +46,10 @@ export class RunningService {
 
   /** Starts it and waits until it answers. */
   static async start(program: Program, options: StartOptions): Promise<RunningService> {
+    // A service that owns a real card sets it: tests never do.
+    if (options.command === "serve" && options.flags?.includes("--nvml") !== true) {
+      throw new Error("Cannot start a service in a test without --nvml: it would set this machine's card");
+    }
     const port = options.port ?? freePort();
     const child = spawn(program, [
       options.command,
