@@ -22,6 +22,7 @@ import { Sampler } from "./sample/sampler.ts";
 import type { TenantProcesses } from "./sample/tenant_processes.ts";
 import { AnalyticsService, NO_ARCHIVE } from "./services/analytics.ts";
 import { ArbitrationService } from "./services/arbitration.ts";
+import { checkTuning } from "./services/card_health.ts";
 import { CardKeeper, firstTuning, type TuningPorts } from "./services/card_keeper.ts";
 import { CacheKeeper, type CachePorts } from "./services/cache_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
@@ -226,6 +227,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       sample: () => machine.state.arbiter.sample,
       arbitration: () => arbitration.view(),
       store: storeWatch.status,
+      tuning: () => checkTuning(card.service.tuning(), card.service.governor()),
     }),
     models: new ModelsService({
       clock,

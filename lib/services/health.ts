@@ -11,6 +11,8 @@ export interface HealthParts {
   readonly arbitration: () => ArbitrationView;
   /** The store's word, as last heard; null before the first. */
   readonly store: () => StoreStatus | null;
+  /** Whether the card stands as it was set; left out where nothing sets it. */
+  readonly tuning?: () => HealthCheck;
 }
 
 export class HealthService implements Health {
@@ -31,6 +33,7 @@ export class HealthService implements Health {
       checkMemory(sample),
       checkStore(this.#parts.store()),
       checkHandOffs(this.#parts.arbitration()),
+      ...(this.#parts.tuning === undefined ? [] : [this.#parts.tuning()]),
     ];
     return { state: worst(checks), checks };
   }

@@ -33,6 +33,12 @@ const RESOURCES = [
     name: "History",
     description: "The newest swaps, yields and purges",
   },
+  {
+    uri: "gpu://overclock/profiles",
+    operation: "overclock",
+    name: "Profiles",
+    description: "The card's profiles with their evidence, and what became of each lever",
+  },
 ] as const;
 
 const INSTRUCTIONS =

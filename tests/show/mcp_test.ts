@@ -80,6 +80,13 @@ Deno.test("every tool's answer is structured, and the client finds that it fits 
     cancel_run: { id: run.id },
     prewarm_single_model: { model_name: "qwen3:14b" },
     set_pinned_models: { pinned: true, model_name: "qwen3:14b" },
+    get_timeseries: { metric: ["power_w"] },
+    set_gpu_fan_speed: { mode: "auto" },
+    apply_overclock_profile: { profile: "comfy" },
+    save_overclock_profile: { name: "quiet", power_limit_w: 250 },
+    delete_overclock_profile: { name: "quiet" },
+    set_gpu_lever: { lever: "power_limit_w", value: 300 },
+    set_thermal_governor: { reset: true },
   };
   for (const { tool } of operations) {
     if (tool === false) continue;
@@ -152,6 +159,7 @@ Deno.test("resources answer what their operations answer", async () => {
     "gpu://models/catalog",
     "gpu://cache/residency",
     "gpu://history/switches",
+    "gpu://overclock/profiles",
   ]);
   for (const { uri } of resources) {
     const { contents } = await session.client.readResource({ uri });
