@@ -7,7 +7,9 @@ import { GpuCard } from "./panels/gpu_card.tsx";
 import { Header } from "./panels/header.tsx";
 import { MemoryPanel } from "./panels/memory_panel.tsx";
 import { OllamaCard } from "./panels/ollama_card.tsx";
+import { PastPanel } from "./panels/past_panel.tsx";
 import { RunsPanel } from "./panels/runs_panel.tsx";
+import { StatisticsPanel } from "./panels/statistics_panel.tsx";
 import { TimelinePanel } from "./panels/timeline_panel.tsx";
 import { TuningPanel } from "./panels/tuning_panel.tsx";
 import { WhyPanel } from "./panels/why_panel.tsx";
@@ -22,6 +24,7 @@ import "./styles/memory.css";
 import "./styles/cards.css";
 import "./styles/timeline.css";
 import "./styles/tuning.css";
+import "./styles/past.css";
 import "./styles/dialogs.css";
 
 function App() {
@@ -39,6 +42,8 @@ function App() {
         </div>
         <ChartPanel />
         <TimelinePanel />
+        <PastPanel />
+        <StatisticsPanel />
         <TuningPanel />
       </main>
       <WhyPanel />

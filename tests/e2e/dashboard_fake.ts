@@ -4,6 +4,7 @@
  */
 import { assets } from "../../static/assets.ts";
 import { diffStats, type Frame } from "../../lib/operations/frames.ts";
+import { pastSeries, PROFILES, SWAPS } from "./dashboard_past.ts";
 import type { Stats } from "../../lib/operations/stats.ts";
 import { viewOverclock } from "../../lib/operations/tuning_view.ts";
 import { fakeCard } from "../operations/fake_card.ts";
@@ -38,6 +39,9 @@ export function openFake(initial: Stats): Fake {
   const replies = new Map<string, Reply>([
     ["GET /api/health", { status: 200, body: { state: "ok", checks: [] } }],
     ["GET /api/overclock", { status: 200, body: viewOverclock(fakeCard(() => {}).tuning(), GPU) }],
+    ["GET /api/analytics/timeseries", { status: 200, body: pastSeries() }],
+    ["GET /api/analytics/swaps", { status: 200, body: SWAPS }],
+    ["GET /api/analytics/profiles", { status: 200, body: PROFILES }],
     ["GET /api/version", { status: 200, body: { service: "hyperswap", version: "0.0.0" } }],
   ]);
   const asked: Fake["asked"][number][] = [];
