@@ -218,11 +218,7 @@ class CardReader implements GpuReader {
       pct: this.#figures.ask(`fan${fan}`, () => this.#nvml.fanPct(device, fan)),
       targetPct: this.#figures.ask(`fanTarget${fan}`, () => this.#nvml.fanTargetPct(device, fan)),
       rpm: this.#figures.ask(`fanRpm${fan}`, () => this.#nvml.fanRpm(device, fan)),
-      policy: this.#slow(
-        `fanPolicy${fan}`,
-        { everyMs: POLICY_EVERY_MS, isQuick },
-        () => this.#nvml.fanPolicy(device, fan),
-      ),
+      policy: this.#slow(`fanPolicy${fan}`, { everyMs: 0, isQuick }, () => this.#nvml.fanPolicy(device, fan)),
     }));
   }
 
