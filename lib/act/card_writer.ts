@@ -26,7 +26,7 @@ import { type CardLibrary, type LeverDrive, leverDrives } from "./card_levers.ts
 import { inOrder, isLock, ORDER_AWAY, ORDER_TO_STOCK, type Step } from "./card_order.ts";
 import { PendingLevers } from "./card_pending.ts";
 import { type LockWatch, TemperatureTrust, watchLock } from "./card_trust.ts";
-import { fitToCard, isNvmlFailure, isSame, judge, type Judgement, judgeRefusal } from "./lever_verdict.ts";
+import { fitToCard, isExactly, isNvmlFailure, judge, type Judgement, judgeRefusal } from "./lever_verdict.ts";
 
 export interface CardWriterOptions {
   readonly nvml: CardLibrary;
@@ -187,7 +187,7 @@ export class CardWriter {
       const before = this.#before(lever);
       // Fans are set again: the figure of one says nothing of the others.
       const isKnown = before !== null && (lever !== "fan" || before === "stock");
-      if (isKnown && isSame(lever, { wanted: value, readBack: before }, limits)) {
+      if (isKnown && isExactly({ wanted: value, readBack: before }, limits)) {
         const evidence = `The card stands there already`;
         const judgement = this.#standing(lever, value) ??
           { readBack: before, verdict: "honoured", evidence, remedy: null };
@@ -254,7 +254,7 @@ export class CardWriter {
       return this.#report(lever, "stock", this.#unable(lever, limits));
     }
     const before = this.#read(lever);
-    if (before !== null && isSame(lever, { wanted: "stock", readBack: before }, limits)) {
+    if (before !== null && isExactly({ wanted: "stock", readBack: before }, limits)) {
       const evidence = "It stands at stock already";
       return this.#report(lever, "stock", { readBack: before, verdict: "honoured", evidence, remedy: null });
     }

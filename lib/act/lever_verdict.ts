@@ -55,6 +55,11 @@ export function isSame(lever: Lever, pair: { wanted: LeverValue; readBack: Lever
   return Math.abs(wanted - readBack) <= TOLERANCE[lever];
 }
 
+/** Whether nothing is left to set: exactly there. Near enough is how a read-back is judged, not where a card is left. */
+export function isExactly(pair: { wanted: LeverValue; readBack: LeverValue }, limits: LeverLimits): boolean {
+  return numberOf(pair.wanted, limits) === numberOf(pair.readBack, limits);
+}
+
 /** What to set for a wish: inside the limits, on the card's own steps, and `stock` where that is what it comes to. */
 export function fitToCard(value: LeverValue, limits: LeverLimits): LeverValue {
   if (value === "stock" || !limits.adjustable) return value;
