@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Failure } from "../../lib/model/failure.ts";
+import type { TuneRequest } from "../../lib/model/tuning.ts";
 import { operations } from "../../lib/operations/registry.ts";
 import { ALL_SCOPES } from "../../lib/show/access.ts";
 import { runCli } from "../../lib/show/cli.ts";
@@ -81,13 +82,28 @@ Deno.test("every operation is a command, and every answer one document", async (
     "set-arbitration": "observe",
     run: run.id,
     "cancel-run": run.id,
+    "analytics-timeseries": "--metric power_w",
+    "set-fan": "auto",
+    "apply-profile": "comfy",
+    "save-profile": "quiet --power-limit-w 250",
+    "delete-profile": "quiet",
+    "set-lever": "power_limit_w 300",
+    "set-governor": "--reset",
+  };
+  // What a call uses up has to be there for the next one.
+  const tune = (request: TuneRequest) => box.services.card.tune(request, new AbortController().signal);
+  const before: Readonly<Record<string, () => Promise<unknown>>> = {
+    "delete-profile": () => tune({ kind: "save", name: "quiet", values: { fan: 50 }, confirmMs: null }),
+    "confirm-change": () => tune({ kind: "lever", lever: "fan", value: 50, confirmMs: 60_000 }),
   };
   for (const { name, cli: door } of operations) {
     if (door === false) continue;
     const line = `${door.words.join(" ")} ${args[name] ?? ""}`;
+    await before[name]?.();
     const json = await cli(`${line} --json`, { box });
     assert.equal(json.exit, name === "health" ? 10 : 0, `${line}: ${json.stderr}`);
     assert.ok(typeof JSON.parse(json.stdout) === "object", line);
+    await before[name]?.();
     const human = await cli(line, { box, isTerminal: true });
     assert.equal(human.exit, json.exit, line);
     assert.ok(

@@ -29,16 +29,22 @@ Deno.test("every operation is reached under its path", async () => {
     "switch-model": { model: "qwen3:14b" },
     "request-vram": { needed_gb: 1 },
     "set-arbitration": { mode: "observe" },
+    "set-fan": { mode: "auto" },
+    "apply-profile": { profile: "comfy" },
+    "save-profile": { name: "quiet", power_limit_w: 250 },
+    "set-lever": { lever: "power_limit_w", value: 300 },
+    "set-governor": { reset: true },
   };
   for (const { name, http } of operations) {
-    const path = http.path.replace("{id}", run.id);
+    const path = http.path.replace("{id}", run.id).replace("{name}", "quiet");
     const queries: Readonly<Record<string, string>> = {
       "analytics-timeseries": "?metric=power_w,temperature_c",
       plan: "?model=qwen3:14b",
     };
     const answer = await ask(
       `${http.method} ${path}${queries[name] ?? ""}`,
-      http.method === "POST" ? { body: inputs[name] ?? {} } : {},
+      // The socket may do everything; what loopback may do is another test's.
+      { peer: SOCKET, ...(http.method === "POST" ? { body: inputs[name] ?? {} } : {}) },
     );
     assert.equal(answer.status, 200, `${name}: ${answer.text}`);
   }
