@@ -166,9 +166,19 @@ export const AREAS: readonly Area[] = [
   {
     ...NONE,
     path: "lib/house.ts",
-    values: ["lib/model/", "lib/loop.ts", "lib/decide/", "lib/act/", "lib/sample/", "lib/services/", "lib/upstream/"],
+    values: [
+      "lib/model/",
+      "lib/loop.ts",
+      "lib/decide/",
+      "lib/act/",
+      "lib/sample/",
+      "lib/services/",
+      "lib/record/recorder.ts",
+      "lib/upstream/",
+    ],
     builtins: [],
-    reason: "the house joins what is handed to it and opens nothing: ffi, workers, record, lab and doors are app's",
+    reason:
+      "the house joins what is handed to it and opens nothing: ffi, workers, lab, doors and what of record has a file are app's",
   },
   {
     ...NONE,
