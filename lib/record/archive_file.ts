@@ -73,10 +73,11 @@ export class ArchiveFile {
     { fromMs, toMs, after, kind }: Span & { readonly after: number; readonly kind: HistoryKind | null },
   ): EventsPage {
     return this.#read((db) => {
+      const ofKind = kind === null ? "" : "AND kind = ?";
       const rows = db.prepare(
-        `SELECT id, at_ms, kind, fields FROM events WHERE id > ? AND at_ms >= ? AND at_ms < ?
-         AND (?4 IS NULL OR kind = ?4) ORDER BY id LIMIT ${PAGE_EVENTS}`,
-      ).all(after, fromMs, toMs, kind);
+        `SELECT id, at_ms, kind, fields FROM events WHERE id > ? AND at_ms >= ? AND at_ms < ? ${ofKind}
+         ORDER BY id LIMIT ${PAGE_EVENTS}`,
+      ).all(after, fromMs, toMs, ...(kind === null ? [] : [kind]));
       const last = rows.at(-1)?.["id"];
       return {
         events: rows.flatMap((row) => decodeEvent(row) ?? []),

@@ -93,8 +93,8 @@ class Level {
     this.#grainS = GRAIN_S[grain];
     // HAVING: an aggregate over nothing is a row all the same.
     this.#make = db.prepare(
-      `INSERT OR REPLACE INTO ${table} SELECT ?1, ${n}, ${figures.join(", ")} FROM ${from}
-       WHERE second >= ?1 AND second < ?1 + ${this.#grainS} HAVING count(*) > 0`,
+      `INSERT OR REPLACE INTO ${table} SELECT ?, ${n}, ${figures.join(", ")} FROM ${from}
+       WHERE second >= ? AND second < ? HAVING count(*) > 0`,
     );
     this.#next = db.prepare(`SELECT min(second) AS second FROM ${from} WHERE second >= ?`);
     this.#newest = db.prepare(`SELECT max(second) AS second FROM ${from}`);
@@ -121,7 +121,7 @@ class Level {
   }
 
   make(second: number): void {
-    this.#make.run(second);
+    this.#make.run(second, second, second + this.#grainS);
   }
 
   /** Makes what is over by `endSecond`, oldest first. */

@@ -184,3 +184,14 @@ Deno.test("a file of another layout is refused in words", () => {
   Deno.copyFileSync(new URL("../fixtures/record/layout_1.db", import.meta.url), path);
   assert.throws(() => new ArchiveFile(path).swaps(0), /has layout 1/);
 });
+
+Deno.test("events are paged oldest first, of one kind where one is asked for", () => {
+  using box = open();
+  const item = (n: number, kind: "swap" | "yield") =>
+    ({ kind: "append", isRepeat: false, event: { atMs: AT_MS + n, kind, fields: `{"n":${n}}` } }) as const;
+  box.file.writeEvents([item(1, "swap"), item(2, "yield"), item(3, "swap")]);
+  const read = (kind: "swap" | null) =>
+    box.archive.events({ fromMs: AT_MS + 1, toMs: AT_MS + 4, after: 0, kind }).events.map(({ fields }) => fields["n"]);
+  assert.deepEqual(read(null), [1, 2, 3]);
+  assert.deepEqual(read("swap"), [1, 3]);
+});
