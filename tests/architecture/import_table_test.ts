@@ -69,7 +69,7 @@ const PLANTED: readonly (readonly [from: string, to: string, kind: EdgeKind, rea
     "lib/house.ts",
     "lib/workers/nvml_client.ts",
     "value",
-    "the house joins what is handed to it and opens nothing: ffi, workers, record, lab and doors are app's",
+    "the house joins what is handed to it and opens nothing: ffi, workers, lab, doors and what of record has a file are app's",
   ],
   [
     "lib/lone_card.ts",
