@@ -15,7 +15,7 @@ import type { Operation } from "./operations/operation.ts";
 import { memoryStore } from "./record/memory_store.ts";
 import { readOnlyStore } from "./record/read_only_store.ts";
 import { accessOf, type Base, openHouseOn, openService, reportDefect, retentionOf } from "./service.ts";
-import { ALL_SCOPES, refuseBind } from "./show/access.ts";
+import { type AccessPolicy, ALL_SCOPES, refuseBind } from "./show/access.ts";
 import type { CliAddress } from "./show/cli_commands.ts";
 import { findService } from "./show/http_invoker.ts";
 import { type Invoker, localInvoker } from "./show/invoker.ts";
@@ -23,8 +23,8 @@ import { systemClock } from "./system/clock.ts";
 import { stderrLog } from "./system/log.ts";
 import { type Owner, takeLock } from "./system/owner_lock.ts";
 import { watchSignals } from "./system/signals.ts";
-import { connectStore } from "./workers/store_client.ts";
 import { connectArchive } from "./workers/archive_client.ts";
+import { connectStore } from "./workers/store_client.ts";
 
 /** Everything that an ordered end takes, together. */
 const SHUTDOWN_MS = 10_000;
@@ -32,9 +32,11 @@ const SHUTDOWN_MS = 10_000;
 /** `hyperswap serve`: the service for this machine's card. Resolves with the exit code after an ordered end. */
 export async function serve(args: readonly string[]): Promise<number> {
   const { openHardware } = await import("./ground.ts");
+  const base = openBase(args);
   return await run(
-    openBase(args),
-    (base) => Promise.resolve(openHardware(base.loaded.config, { ...base, isOwner: true })),
+    base,
+    accessOf(base.loaded),
+    () => Promise.resolve(openHardware(base.loaded.config, { ...base, isOwner: true })),
   );
 }
 
@@ -44,7 +46,9 @@ export async function demo(args: readonly string[]): Promise<number> {
   const dir = await Deno.makeTempDir({ prefix: "hyperswap_demo_" });
   try {
     const base = openBase(args, { "state-dir": `${dir}/state`, socket: `${dir}/hyperswap.sock` });
-    return await run(base, () => openSimulation({ ...base, isOwner: true, dir: `${dir}/box` }));
+    // Nothing real can be harmed on a simulated box: whoever is on this machine may try everything.
+    const access = { ...accessOf(base.loaded), loopback: [...ALL_SCOPES] };
+    return await run(base, access, () => openSimulation({ ...base, isOwner: true, dir: `${dir}/box` }));
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
@@ -76,9 +80,12 @@ function readFlags(args: readonly string[]): Record<string, string> {
   }
 }
 
-async function run(base: Base, openGround: (base: Base) => Promise<Ground>): Promise<number> {
+async function run(
+  base: Base,
+  access: AccessPolicy,
+  openGround: () => Promise<Ground>,
+): Promise<number> {
   const { loaded, log, clock, places } = base;
-  const access = accessOf(loaded);
   const unsafe = refuseBind(loaded.config.server.host, access);
   if (unsafe !== null) throw new Failure(unsafe.code, unsafe.message, { hint: unsafe.hint ?? "" });
   await Deno.mkdir(places.stateDir, { recursive: true });
@@ -89,7 +96,7 @@ async function run(base: Base, openGround: (base: Base) => Promise<Ground>): Pro
     since: new Date(clock.wallMs()).toISOString(),
   };
   using lock = takeLock(`${places.stateDir}/owner.lock`, base.libc, owner);
-  const ground = await openGround(base);
+  const ground = await openGround();
   const service = await openService(base, { ground, access, owner });
   lock.tell({ ...owner, url: service.listening.url });
   const ended = Promise.withResolvers<number>();
@@ -185,6 +192,7 @@ async function openReader(base: Base): Promise<Reader> {
       log: base.log,
     })
     : memoryStore();
+  const archive = hasHistory ? connectArchive({ path: base.places.databasePath, clock: base.clock }) : null;
   const still: Ground = { ...ground, policy: { ...ground.policy, mode: "paused" } };
   const house = await openHouseOn(still, base, {
     store: readOnlyStore(store),
@@ -197,6 +205,7 @@ async function openReader(base: Base): Promise<Reader> {
     close: async () => {
       await house.close();
       await ground.close();
+      archive?.close();
       await store.close();
     },
   };
@@ -205,5 +214,3 @@ async function openReader(base: Base): Promise<Reader> {
 function asDisposable(timer: { stop(): void }): Disposable {
   return { [Symbol.dispose]: () => timer.stop() };
 }
-  const archive = hasHistory ? connectArchive({ path: base.places.databasePath, clock: base.clock }) : null;
-      archive?.close();
