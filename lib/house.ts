@@ -181,6 +181,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     onCompleted: (completion, timed) => {
       log.debug("A prompt ended", { prompt: completion.promptId, status: completion.status });
       evidence.completed(completion, timed, clock.wallMs());
+      cache.noteUse(completion.files ?? []);
     },
   });
   const storeWatch = watchStore(store, { clock, log });

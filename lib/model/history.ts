@@ -6,6 +6,8 @@ export const HISTORY_KINDS = [
   "yield",
   "purge",
   "warm",
+  // Which of ComfyUI's files its prompts named, summed up over ten minutes; Ollama's uses are its swaps and yields.
+  "use",
   "profile",
   "governor",
   "autotune",

@@ -137,6 +137,8 @@ export interface ComfyCompletion {
   readonly error: string | null;
   /** What it was, where its graph says so: only like prompts can be compared. */
   readonly work?: ComfyWork;
+  /** Model files that its graph names, as ComfyUI lists them; absent where it names none. */
+  readonly files?: readonly string[];
 }
 
 export interface ComfyWork {

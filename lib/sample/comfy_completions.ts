@@ -139,8 +139,8 @@ export class ComfyCompletions implements Timer {
 
   #announce(entry: HistoryEntry): boolean {
     if (!this.#remember(entry)) return false;
-    const { promptId, status, startedAtMs, endedAtMs, error, work } = entry;
-    this.#onCompleted({ promptId, status, startedAtMs, endedAtMs, error, ...(work === undefined ? {} : { work }) });
+    const { number: _number, ...completion } = entry;
+    this.#onCompleted(completion);
     return true;
   }
 

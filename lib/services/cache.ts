@@ -254,7 +254,7 @@ export class CacheService implements Cache {
     const nowMs = clock.monotonicMs();
     if (this.#uses !== null && nowMs - this.#uses.atMs < USES_MAX_AGE_MS) return this.#uses.uses;
     const read = (kind: NewHistoryItem["kind"]) => store.history({ limit: EVENTS, kind, before: null, durable: true });
-    const items = await Promise.all([read("swap"), read("yield")]).catch((error: unknown) => {
+    const items = await Promise.all([read("swap"), read("yield"), read("use")]).catch((error: unknown) => {
       log.warn("Cannot read which models were used", { error: messageOf(error) });
       return [];
     });

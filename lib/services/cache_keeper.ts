@@ -50,6 +50,8 @@ export interface CacheKeeperParts extends CachePorts {
 
 const FIRST_LOOK_MS = 1_000;
 const LOOK_MS = 10_000;
+/** Uses within this time are one: the ranking counts days. */
+const USE_MS = 600_000;
 const BACKGROUND = { countedMs: BACKGROUND_COUNTED_MS, sampledMs: BACKGROUND_SAMPLED_MS };
 /** The name of the operation whose run an automatic warm is. */
 const WARM_ALL = "warm-all";
@@ -61,6 +63,8 @@ export class CacheKeeper {
   readonly #poller: Poller;
   #schedule: ScheduleState = INITIAL_SCHEDULE;
   #runId: string | null = null;
+  readonly #used = new Set<string>();
+  #usedAtMs: MonotonicMs | null = null;
   #firstTickMs: MonotonicMs | null = null;
 
   constructor(parts: CacheKeeperParts) {
@@ -101,7 +105,24 @@ export class CacheKeeper {
     if (move !== null) this.#carryOut(move);
   }
 
+  /** A prompt has ended that used these files. One event tells of ten minutes, the first one at once. */
+  noteUse(files: readonly string[]): void {
+    for (const file of files) this.#used.add(file);
+    const nowMs = this.#parts.clock.monotonicMs();
+    if (this.#used.size === 0 || nowMs - (this.#usedAtMs ?? -Infinity) < USE_MS) return;
+    this.#usedAtMs = nowMs;
+    this.#recordUse();
+  }
+
+  #recordUse(): void {
+    if (this.#used.size === 0) return;
+    const checkpoints = [...this.#used].slice(0, 50);
+    this.#used.clear();
+    this.#record({ kind: "use", fields: { checkpoints, message: `ComfyUI used ${checkpoints.join(", ")}` } });
+  }
+
   stop(): void {
+    this.#recordUse();
     this.catalogue.stop();
     this.#poller.stop();
   }

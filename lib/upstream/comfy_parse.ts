@@ -51,6 +51,8 @@ export interface HistoryEntry extends ComfyCompletion {
   readonly number: number | null;
 }
 
+const WEIGHT_FILE = /^[^\n]{1,300}\.(?:ckpt|pt2?|bin|pth|safetensors|pkl|sft)$/i;
+
 /** `/history` and `/history/{id}`: finished prompts, oldest first. An unknown or unfinished id gives none. */
 export function parseHistory(text: string): readonly HistoryEntry[] {
   return Object.entries(parseRecord(text)).flatMap(([promptId, entry]) =>
@@ -75,7 +77,15 @@ function historyEntry(promptId: string, entry: JsonRecord): HistoryEntry {
     endedAtMs: find("execution_success", "execution_error", "execution_interrupted")?.atMs ?? null,
     error: isError && error !== null ? exceptionText(error.data) : null,
     ...workOf(recordsOf(listField(entry, "prompt")?.[2])),
+    ...filesOf(recordsOf(listField(entry, "prompt")?.[2])),
   };
+}
+
+/** Every value of a node that is spelled like a file of weights, whatever node it is. */
+function filesOf(nodes: readonly JsonRecord[]): Pick<ComfyCompletion, "files"> {
+  const values = nodes.flatMap((node) => strings(Object.values(recordField(node, "inputs") ?? {})));
+  const files = [...new Set(values.filter((value) => WEIGHT_FILE.test(value)))];
+  return files.length === 0 ? {} : { files };
 }
 
 /** What a graph samples, where it says so plainly: one model and one size. Anything else isn't comparable. */

@@ -1,6 +1,7 @@
 /** The page's entry point: state first, then the view. */
 import { render } from "preact";
 import { createDashboard, DashboardProvider } from "./live/dashboard.ts";
+import { CachePanel } from "./panels/cache_panel.tsx";
 import { ChartPanel } from "./panels/chart_panel.tsx";
 import { ComfyCard } from "./panels/comfy_card.tsx";
 import { GpuCard } from "./panels/gpu_card.tsx";
@@ -22,9 +23,10 @@ import "./styles/notes.css";
 import "./styles/header.css";
 import "./styles/memory.css";
 import "./styles/cards.css";
+import "./styles/cache.css";
 import "./styles/timeline.css";
-import "./styles/tuning.css";
 import "./styles/past.css";
+import "./styles/tuning.css";
 import "./styles/dialogs.css";
 
 function App() {
@@ -42,9 +44,10 @@ function App() {
         </div>
         <ChartPanel />
         <TimelinePanel />
+        <CachePanel />
+        <TuningPanel />
         <PastPanel />
         <StatisticsPanel />
-        <TuningPanel />
       </main>
       <WhyPanel />
     </>

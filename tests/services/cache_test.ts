@@ -246,3 +246,24 @@ Deno.test("by itself at the start, and when idle; an idle warm makes room for a 
   await idle.clock.advance(2_500);
   assert.equal(idle.services.runs.get(waiting?.id ?? "").state, "cancelled");
 });
+
+Deno.test("what ComfyUI's prompts name is kept and ranks its files, once in ten minutes", async () => {
+  await using scene = await openWarmScene();
+  const { services, until, clock } = scene;
+  await clock.advance(6_000);
+  const prompt = (seed: number) => ({
+    "1": { class_type: "CheckpointLoaderSimple", inputs: { ckpt_name: "flux1-dev-fp8.safetensors" } },
+    "2": { class_type: "LabWork", inputs: { steps: 10, step_ms: 200, seed } },
+  });
+  for (const seed of [1, 2]) {
+    const body = JSON.stringify({ prompt: prompt(seed) });
+    const answer = await until(fetch(`${scene.box.comfy.url}/prompt`, { method: "POST", body }));
+    assert.equal(answer.status, 200, await until(answer.text()));
+    await clock.advance(8_000);
+  }
+  const uses = await until(services.history.list({ limit: 5, kind: "use", before: null, durable: true }));
+  assert.deepEqual(uses.map(({ fields }) => fields["checkpoints"]), [["flux1-dev-fp8.safetensors"]]);
+  await clock.advance(11_000);
+  const { steps } = await until(services.cache.plan({ budgetBytes: null, force: true }, IDLE_CALL.signal));
+  assert.match(steps.find(({ path }) => path === FLUX)?.why ?? "", /^used once, last 1 min ago/);
+});
