@@ -22,7 +22,11 @@ Deno.test("the archive reads while the store writes, through its own Worker", as
     onNote: assert.fail,
   });
   file.writeTelemetry([row(AT_MS)]);
-  file.writeEvents([{ kind: "append", isRepeat: false, event: { atMs: AT_MS, kind: "swap", fields: '{"model":"a"}' } }]);
+  file.writeEvents([{
+    kind: "append",
+    isRepeat: false,
+    event: { atMs: AT_MS, kind: "swap", fields: '{"model":"a"}' },
+  }]);
   const archive = connectArchive({ path, clock: new LabClock() });
   const query = { metrics: ["power_w"], fromMs: AT_MS, toMs: AT_MS + 2_000, points: 2 } as const;
   const { lines } = await archive.series(query, NEVER);
