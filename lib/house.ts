@@ -228,6 +228,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       sample: () => machine.state.arbiter.sample,
       arbitration: () => arbitration.view(),
       store: storeWatch.status,
+      ...(ports.cache === undefined ? {} : { cache: () => cache.checks() }),
       tuning: () => checkTuning(card.service.tuning(), card.service.governor()),
     }),
     models: new ModelsService({

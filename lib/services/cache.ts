@@ -22,7 +22,7 @@ import type { Cache, CallOptions } from "../model/services.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
 import { chooseFiles } from "./file_choice.ts";
 import { PinBoard } from "./pin_board.ts";
-import { COUNTED_MAX_AGE_MS, type MaxAges, ResidencyBook, SAMPLED_MAX_AGE_MS } from "./residency_book.ts";
+import { COUNTED_MAX_AGE_MS, type MaxAges, ResidencyBook, residencyOf, SAMPLED_MAX_AGE_MS } from "./residency_book.ts";
 import { TurnTaking } from "./turn_taking.ts";
 import { warmFiles, type WarmOrder, type WarmTask } from "./warm_work.ts";
 
@@ -286,17 +286,4 @@ function namesByPath(entries: readonly CatalogueEntry[]): ReadonlyMap<string, Na
     }
   }
   return names;
-}
-
-/** All of a model's files together; null when one of them is unknown. */
-function residencyOf(figures: readonly (Residency | null)[]): LoadResidency | null {
-  const measured = figures.flatMap((figure) => figure?.kind === "measured" ? [figure] : []);
-  if (measured.length === 0 || measured.length < figures.length) return null;
-  const bytes = measured.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  const resident = measured.reduce((sum, { residentBytes }) => sum + residentBytes, 0);
-  return {
-    pct: bytes === 0 ? 100 : (resident / bytes) * 100,
-    isExact: measured.every(({ isExact }) => isExact),
-    method: [...new Set(measured.map(({ method }) => method))].join(", "),
-  };
 }

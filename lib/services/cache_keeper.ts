@@ -16,12 +16,13 @@ import type { PageCache } from "../model/page_cache.ts";
 import type { Clock, Log, Proc, Store } from "../model/ports.ts";
 import type { Sample } from "../model/sample.ts";
 import type { MonotonicMs } from "../model/units.ts";
-import type { CallOptions, Runs } from "../model/services.ts";
+import type { CallOptions, HealthCheck, Runs } from "../model/services.ts";
 import { type CatalogueSettings, type CatalogueWatch, watchCatalogue } from "../sample/catalogue.ts";
 import { type Poller, startPoller } from "../sample/poller.ts";
 import type { ComfyClient } from "../upstream/comfy.ts";
 import { UpstreamError } from "../upstream/upstream_error.ts";
 import { CacheService } from "./cache.ts";
+import { checkCache } from "./cache_health.ts";
 import { BACKGROUND_COUNTED_MS, BACKGROUND_SAMPLED_MS } from "./residency_book.ts";
 import { warmFields } from "./warm_work.ts";
 
@@ -103,6 +104,11 @@ export class CacheKeeper {
     }, policy);
     this.#schedule = state;
     if (move !== null) this.#carryOut(move);
+  }
+
+  checks(): readonly HealthCheck[] {
+    const { catalogue, service } = this;
+    return checkCache(catalogue.latest(), { crash: catalogue.crash, residency: service.book.all });
   }
 
   /** A prompt has ended that used these files. One event tells of ten minutes, the first one at once. */

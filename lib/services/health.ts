@@ -13,6 +13,8 @@ export interface HealthParts {
   readonly store: () => StoreStatus | null;
   /** Whether the card stands as it was set; left out where nothing sets it. */
   readonly tuning?: () => HealthCheck;
+  /** What is known of model files; left out where none are looked for. */
+  readonly cache?: () => readonly HealthCheck[];
 }
 
 export class HealthService implements Health {
@@ -31,6 +33,7 @@ export class HealthService implements Health {
       checkUpstream("comfyui", sample.comfy),
       checkComfySocket(sample.comfy),
       checkMemory(sample),
+      ...this.#parts.cache?.() ?? [],
       checkStore(this.#parts.store()),
       checkHandOffs(this.#parts.arbitration()),
       ...(this.#parts.tuning === undefined ? [] : [this.#parts.tuning()]),

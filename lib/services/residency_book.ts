@@ -1,5 +1,5 @@
 /** The newest residency of every model file, and when it is worth measuring again. */
-import type { CacheTotals } from "../model/cache.ts";
+import type { CacheTotals, LoadResidency } from "../model/cache.ts";
 import type { Catalogue, ModelFile } from "../model/catalogue.ts";
 import type { PageCache, Residency } from "../model/page_cache.ts";
 import type { Clock } from "../model/ports.ts";
@@ -131,4 +131,17 @@ export class ResidencyBook {
       measuredAtMs: oldest === null ? null : oldest + this.#clock.wallMs() - this.#clock.monotonicMs(),
     };
   }
+}
+
+/** All of a model's files together; null when one of them is unknown. */
+export function residencyOf(figures: readonly (Residency | null)[]): LoadResidency | null {
+  const measured = figures.flatMap((figure) => figure?.kind === "measured" ? [figure] : []);
+  if (measured.length === 0 || measured.length < figures.length) return null;
+  const bytes = measured.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const resident = measured.reduce((sum, { residentBytes }) => sum + residentBytes, 0);
+  return {
+    pct: bytes === 0 ? 100 : (resident / bytes) * 100,
+    isExact: measured.every(({ isExact }) => isExact),
+    method: [...new Set(measured.map(({ method }) => method))].join(", "),
+  };
 }
