@@ -175,6 +175,37 @@ scenes["names from outside are text, whatever they hold"] = async (fake, open) =
   assert.deepEqual(complaints, []);
 };
 
+scenes["what wasn't known stays empty in the chart"] = async (fake, open) => {
+  const { page } = await open(fake.url);
+  await page.getByText("Live", { exact: true }).waitFor();
+  const base = fake.stats;
+  const { breakdown } = base.gpu;
+  for (let second = 1; second <= 480; second += 1) {
+    const ollama_gb = second <= 160 ? 11 : second <= 320 ? null : 5;
+    const gpu = {
+      ...base.gpu,
+      breakdown: { ...breakdown, ollama_gb, unaccounted_gb: ollama_gb === null ? null : 0.3 },
+    };
+    fake.push({ ...base, timestamp: base.timestamp + second, gpu });
+  }
+  await page.locator(".chart[aria-label$='8 min of it']").waitFor();
+  /** Painted pixels of the canvas's column at a share of the plot's width: gridlines and the page cache's are a few. */
+  const painted = (share: number) =>
+    page.evaluate((share) => {
+      const canvas = document.querySelector<HTMLCanvasElement>(".chart canvas");
+      const over = document.querySelector(".chart .u-over")?.getBoundingClientRect();
+      const context = canvas?.getContext("2d");
+      if (!canvas || !over || !context) throw new Error("no chart");
+      const left = over.left - canvas.getBoundingClientRect().left;
+      const { data } = context.getImageData(Math.round(left + over.width * share), 0, 1, canvas.height);
+      return data.filter((byte, index) => index % 4 === 3 && byte > 60).length;
+    }, share);
+  // Ten minutes wide, the last eight filled: the gap lies between 0.47 and 0.73 of the width.
+  assert.ok(await painted(0.3) > 100, "the first stretch is drawn");
+  assert.ok(await painted(0.9) > 50, "the last stretch is drawn");
+  assert.ok(await painted(0.6) < 20, `the unknown stretch holds ${await painted(0.6)} painted pixels`);
+};
+
 scenes["a refresh keeps the chart, and a burst of old frames is drawn once"] = async (fake, open) => {
   const { page, complaints } = await open(fake.url);
   const chart = page.locator(".chart");

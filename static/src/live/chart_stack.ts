@@ -30,6 +30,8 @@ export function drawStack(series: Series, palette: Palette): (plot: uPlot) => vo
       ctx.fillStyle = palette.fill[key];
       ctx.beginPath();
       for (const [from, to] of runsOf(top)) {
+        // Without this, the first line would start at the stretch before and paint over what wasn't known.
+        ctx.moveTo(points[from] ?? 0, y(top[from] ?? 0));
         for (let at = from; at < to; at += 1) {
           if (at === from || at === to - 1 || isCorner(top, at)) ctx.lineTo(points[at] ?? 0, y(top[at] ?? 0));
         }
