@@ -19,7 +19,12 @@ import {
 } from "../../ffi/nvml_structs.ts";
 
 Deno.test("version words are the ones the headers define", () => {
-  assert.deepEqual(VERSION, { memoryV2: 0x02000028, temperatureV1: 0x0100000C, fanSpeedInfoV1: 0x0100000C });
+  assert.deepEqual(VERSION, {
+    memoryV2: 0x02000028,
+    temperatureV1: 0x0100000C,
+    fanSpeedInfoV1: 0x0100000C,
+    clockOffsetV1: 0x01000018,
+  });
   assert.equal(versioned(SIZE.memoryV2, VERSION.memoryV2).getUint32(0, true), 0x02000028);
 });
 
