@@ -10,16 +10,22 @@ import type { Bytes, MonotonicMs } from "../model/units.ts";
 /** At 300 MB/s a foreground reader kept 88 % of its rate; at 1,000 MB/s 65 %, at full speed 32 % (idle class). */
 export const POLITE_BYTES_PER_S = 300e6;
 
-/** A disk that can't do a few times that would still be taken over: of its own best speed it is left the larger part. */
-const POLITE_SHARE = 0.25;
+/**
+ * A disk that can't do several times that would still be taken over: its reader is kept waiting while we read, so we read
+ * for a sixth of the time at most. On a disk of 0.4 GB/s a warm at 300 MB/s left a reader 39 % of its rate.
+ */
+const POLITE_SHARE = 0.15;
+const PAUSES_PER_READ = 5;
+/** One slow call shall not stop everything. */
+const MOST_PAUSE_MS = 1_000;
 const LEAST_POLITE_BYTES_PER_S = 10e6;
 
 /** Silence in a row after which a polite warm runs at full speed again; the promise is 2 s. */
 const QUIET_MS = 1_000;
-/** Of the time, at most this share is spent on listening while at full speed. */
+/** Of the time, this share is spent on listening while at full speed, unless that would be too seldom. */
 const LISTENING_SHARE = 0.02;
 const LEAST_INTERVAL_MS = 250;
-const MOST_INTERVAL_MS = 2_000;
+const MOST_INTERVAL_MS = 1_000;
 
 /** Use of a disk that isn't worth giving way to: a journal's commits, our own record. */
 const NEGLIGIBLE_READS_PER_S = 20;
@@ -63,7 +69,42 @@ export function isDisturbing({ spanMs, reads, readBytes, writtenBytes }: Omit<Si
     perS(writtenBytes) > NEGLIGIBLE_BYTES_PER_S;
 }
 
-/** What was heard, what listening cost, and the disk's best speed so far; null where that isn't known yet. */
+/**
+ * What the disk did while we read, seen from outside. Ours are few and large, so that more reads than usual for what we
+ * read are probably somebody's: reason enough to listen at once.
+ */
+export interface Noise {
+  readonly reads: number;
+  readonly ownBytes: Bytes;
+  /** The fewest reads for a byte of ours so far; null before the first figure. */
+  readonly leastReadsPerByte: number | null;
+}
+
+export function isSuspicious({ reads, ownBytes, leastReadsPerByte }: Noise): boolean {
+  if (leastReadsPerByte === null) return false;
+  const own = leastReadsPerByte * ownBytes;
+  return reads - own > Math.max(8, own);
+}
+
+/** When the next read may begin; `fromMs` is when this one began, `dueMs` when it was due. */
+export function nextReadMs(
+  state: PaceState,
+  last: {
+    readonly bytes: Bytes;
+    readonly fromMs: MonotonicMs;
+    readonly toMs: MonotonicMs;
+    readonly dueMs: MonotonicMs;
+  },
+): MonotonicMs {
+  const { pace, bytesPerS } = state;
+  if (bytesPerS === null) return last.toMs;
+  // Time that was lost isn't caught up on: that would be a burst.
+  const byRateMs = Math.max(last.dueMs, last.fromMs) + last.bytes / bytesPerS * 1000;
+  if (pace !== "polite") return byRateMs;
+  return Math.max(byRateMs, last.toMs + Math.min(MOST_PAUSE_MS, (last.toMs - last.fromMs) * PAUSES_PER_READ));
+}
+
+/** What was heard, what listening cost, and how fast the disk was for us; null where that isn't known yet. */
 export interface Listened {
   readonly silence: Silence;
   readonly costMs: number;

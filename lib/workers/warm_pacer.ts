@@ -2,13 +2,15 @@
 import {
   initialPace,
   isDisturbing,
+  isSuspicious,
+  nextReadMs,
   type PaceState,
   POLITE_BYTES_PER_S,
   reducePace,
   type Silence,
 } from "../decide/warm_pace.ts";
 import type { Clock } from "../model/ports.ts";
-import { type Bytes, MIB } from "../model/units.ts";
+import { type Bytes, MIB, type MonotonicMs } from "../model/units.ts";
 import type { Disks, DiskUse } from "../sample/disks.ts";
 import type { SharedProgress } from "./warm_protocol.ts";
 
@@ -20,6 +22,9 @@ const MOST_SPAN_MS = 50;
 const IN_FLIGHT: Bytes = 16 * MIB;
 /** A pause is worth listening in from here on; its first third is left to our own read-ahead. */
 const LISTENABLE_PAUSE_MS = 12;
+/** How often noise is looked for, and over how much of ours it means something. */
+const NOISE_MS = 80;
+const LEAST_NOISE_BYTES: Bytes = 4 * MIB;
 /** The share of the newest call in the running mean of the disk's speed. */
 const NEWEST = 0.2;
 
@@ -36,15 +41,17 @@ export class WarmPacer {
   /** When the pace allows the next call. */
   #nextAtMs: number;
   /** Running mean while at full speed; null before the first call. */
-  #recentBytesPerS: number | null = null;
-  /** Its best so far: what the disk can do, since others' use only makes it slower. */
   #fullBytesPerS: number | null = null;
   #heldBackMs = 0;
+  /** What the disk and we have done since it was last looked at. */
+  #noise: { readonly sinceMs: MonotonicMs; readonly use: DiskUse | null; ownBytes: Bytes };
+  #leastReadsPerByte: number | null = null;
 
   constructor(parts: PacerParts) {
     this.#parts = parts;
     const atMs = parts.clock.monotonicMs();
     this.#nextAtMs = atMs;
+    this.#noise = { sinceMs: atMs, use: null, ownBytes: 0 };
     // A disk without statistics can't be listened to: whoever asks for politeness gets it all the time.
     const bytesPerS = parts.bytesPerS === "auto" && parts.disks.use() === null ? POLITE_BYTES_PER_S : parts.bytesPerS;
     this.#adopt(this.#state = initialPace(bytesPerS, atMs));
@@ -64,7 +71,8 @@ export class WarmPacer {
     const { clock, shared } = this.#parts;
     const beganMs = clock.monotonicMs();
     const { listenAtMs, pace } = this.#state;
-    if (listenAtMs !== null && beganMs >= listenAtMs) this.#listen(beganMs);
+    // Noise is looked for first, so that its figures go on.
+    if (listenAtMs !== null && (this.#hasNoise(beganMs) || beganMs >= listenAtMs)) this.#listen(beganMs);
     const pauseMs = this.#nextAtMs - clock.monotonicMs();
     if (pace === "polite" && pauseMs >= LISTENABLE_PAUSE_MS) this.#listenInPause(pauseMs);
     else shared.wait(pauseMs);
@@ -73,19 +81,28 @@ export class WarmPacer {
 
   /** After a call. */
   moved({ bytes, diskBytes, ms }: { readonly bytes: Bytes; readonly diskBytes: Bytes; readonly ms: number }): void {
-    const { bytesPerS, pace } = this.#state;
+    const { pace } = this.#state;
     // Resident pages say nothing of the disk.
     if (pace === "full" && diskBytes >= bytes / 2) {
       const speed = bytes / Math.max(0.05, ms) * 1000;
-      this.#recentBytesPerS = this.#recentBytesPerS === null
-        ? speed
-        : this.#recentBytesPerS * (1 - NEWEST) + speed * NEWEST;
-      this.#fullBytesPerS = Math.max(this.#fullBytesPerS ?? 0, this.#recentBytesPerS);
+      this.#fullBytesPerS = this.#fullBytesPerS === null ? speed : this.#fullBytesPerS * (1 - NEWEST) + speed * NEWEST;
     }
-    if (bytesPerS === null) return;
-    const nowMs = this.#parts.clock.monotonicMs();
-    // Time that was lost isn't caught up on: that would be a burst.
-    this.#nextAtMs = Math.max(this.#nextAtMs, nowMs - ms) + bytes / bytesPerS * 1000;
+    this.#noise.ownBytes += diskBytes;
+    const toMs = this.#parts.clock.monotonicMs();
+    this.#nextAtMs = nextReadMs(this.#state, { bytes, fromMs: toMs - ms, toMs, dueMs: this.#nextAtMs });
+  }
+
+  /** Whether the disk has been busier of late than we alone would make it. */
+  #hasNoise(atMs: MonotonicMs): boolean {
+    const { sinceMs, use, ownBytes } = this.#noise;
+    if (atMs - sinceMs < NOISE_MS) return false;
+    const now = this.#parts.disks.use();
+    this.#noise = { sinceMs: atMs, use: now, ownBytes: 0 };
+    if (use === null || now === null || ownBytes < LEAST_NOISE_BYTES) return false;
+    const reads = now.reads - use.reads;
+    const isSuspicion = isSuspicious({ reads, ownBytes, leastReadsPerByte: this.#leastReadsPerByte });
+    this.#leastReadsPerByte = Math.min(this.#leastReadsPerByte ?? Infinity, reads / ownBytes);
+    return isSuspicion;
   }
 
   #listen(beganMs: number): void {
@@ -96,7 +113,9 @@ export class WarmPacer {
       silence = this.#hear(spanMs);
       if (silence === null || !isDisturbing(silence)) break;
     }
-    if (silence !== null) this.#reduce(silence, clock.monotonicMs() - beganMs);
+    const endMs = clock.monotonicMs();
+    this.#noise = { sinceMs: endMs, use: this.#parts.disks.use(), ownBytes: 0 };
+    if (silence !== null) this.#reduce(silence, endMs - beganMs);
   }
 
   #listenInPause(pauseMs: number): void {
