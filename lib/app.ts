@@ -46,8 +46,9 @@ export async function demo(args: readonly string[]): Promise<number> {
   const dir = await Deno.makeTempDir({ prefix: "hyperswap_demo_" });
   try {
     const base = openBase(args, { "state-dir": `${dir}/state`, socket: `${dir}/hyperswap.sock` });
-    // Nothing real can be harmed on a simulated box: whoever is on this machine may try everything.
-    const access = { ...accessOf(base.loaded), loopback: [...ALL_SCOPES] };
+    // Nothing real can be harmed on a simulated box: whoever is on this machine may try everything, unless told otherwise.
+    const isSaid = base.loaded.origins["access.loopback"] !== undefined;
+    const access = { ...accessOf(base.loaded), ...(isSaid ? {} : { loopback: [...ALL_SCOPES] }) };
     return await run(base, access, () => openSimulation({ ...base, isOwner: true, dir: `${dir}/box` }));
   } finally {
     await Deno.remove(dir, { recursive: true });

@@ -18,7 +18,11 @@ interface Answer {
 Deno.test("set, tried, reverted, refused and restored: the card's story over the unix socket", async () => {
   const folder = await Deno.makeTempDir({ prefix: "hyperswap-card-" });
   try {
-    await using service = await RunningService.start(FROM_SOURCE, { command: "demo", folder });
+    // The demo lets everybody do everything unless it is told otherwise, as it is here.
+    const config = `${folder}/hyperswap.toml`;
+    await Deno.writeTextFile(config, '[access]\nloopback = ["read", "operate"]\n');
+    const flags = ["--config", config];
+    await using service = await RunningService.start(FROM_SOURCE, { command: "demo", folder, flags });
     const client = Deno.createHttpClient({ proxy: { transport: "unix", path: socketIn(folder) } });
     const ask = async (route: string, body?: unknown): Promise<Answer> => {
       const [method = "GET", path = "/"] = route.split(" ");

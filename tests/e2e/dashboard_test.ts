@@ -111,7 +111,8 @@ async function yieldsByClick(service: RunningService, open: Open): Promise<void>
   const { page, complaints } = await open(service.url);
   const ollama = page.getByRole("region", { name: "Ollama" });
   const said: string[] = [];
-  // The demo's own hand-off may be quicker than the click: then there is nothing to release, and the next turn comes.
+  // Paused, the demo's own hand-offs can't be quicker than the click. A model that answers just then is busy: next turn.
+  await setMode(service, "paused");
   for (let turn = 0; turn < 5 && !said.some((text) => /^Released \d+\.\d GiB in /.test(text)); turn += 1) {
     await ollama.locator(".model").first().waitFor({ timeout: TURN_MS });
     await ollama.getByRole("button", { name: "Yield VRAM" }).click();
@@ -119,11 +120,22 @@ async function yieldsByClick(service: RunningService, open: Open): Promise<void>
     await answer.waitFor({ timeout: TURN_MS });
     said.push(await answer.innerText());
   }
+  await setMode(service, "auto");
   assert.match(said.at(-1) ?? "", /^Released \d+\.\d GiB in [\d.]+ m?s, confirmed by NVML/, said.join("\n"));
   const row = page.locator(".timeline .row", { hasText: "free VRAM" }).first();
   for (const text of [/Yield/, /released/, /GiB/, /ms/]) await row.getByText(text).first().waitFor();
   assert.deepEqual(complaints, []);
   await page.context().close();
+}
+
+async function setMode(service: RunningService, mode: string): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${service.url}/api/arbitration`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ mode }),
+  });
+  assert.equal(response.status, 200, await response.text());
 }
 
 async function purgeIsRefused(service: RunningService, open: Open): Promise<void> {
