@@ -46,6 +46,7 @@ export class WarmPacer {
   /** What the disk and we have done since it was last looked at. */
   #noise: { readonly sinceMs: MonotonicMs; readonly use: DiskUse | null; ownBytes: Bytes };
   #leastReadsPerByte: number | null = null;
+  #between: { readonly ms: number; readonly reads: number } | null = null;
 
   constructor(parts: PacerParts) {
     this.#parts = parts;
@@ -121,7 +122,20 @@ export class WarmPacer {
   #listenInPause(pauseMs: number): void {
     this.#parts.shared.wait(pauseMs / 3);
     const silence = this.#hear(pauseMs * 2 / 3);
-    if (silence !== null) this.#reduce(silence, 0);
+    if (silence === null) return;
+    this.#between = this.#othersSince(silence);
+    this.#reduce(silence, 0);
+    this.#noise = { sinceMs: silence.atMs, use: this.#parts.disks.use(), ownBytes: 0 };
+  }
+
+  /** What others read between the last silence and the beginning of this one. */
+  #othersSince(silence: Silence): { readonly ms: number; readonly reads: number } | null {
+    const { sinceMs, use, ownBytes } = this.#noise;
+    const now = this.#parts.disks.use();
+    if (use === null || now === null) return null;
+    const own = (this.#leastReadsPerByte ?? 0) * ownBytes;
+    const reads = Math.max(0, now.reads - use.reads - silence.reads - own);
+    return { ms: silence.atMs - silence.spanMs - sinceMs, reads };
   }
 
   /** As long as our own read-ahead needs to come in. */
@@ -141,11 +155,13 @@ export class WarmPacer {
   }
 
   #reduce(silence: Silence, costMs: number): void {
-    this.#adopt(reducePace(this.#state, { silence, costMs, fullBytesPerS: this.#fullBytesPerS }));
+    const between = this.#between;
+    this.#between = null;
+    this.#adopt(reducePace(this.#state, { silence, costMs, fullBytesPerS: this.#fullBytesPerS, between }));
   }
 
   #adopt(state: PaceState): void {
-    if (state.bytesPerS !== this.#state.bytesPerS) this.#nextAtMs = this.#parts.clock.monotonicMs();
+    if (state.pace !== this.#state.pace) this.#nextAtMs = this.#parts.clock.monotonicMs();
     this.#state = state;
     this.#parts.shared.pace = state.pace;
   }

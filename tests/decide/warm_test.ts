@@ -77,7 +77,10 @@ function reader(atMs: number, spanMs = 4): Silence {
 }
 
 function after(state: PaceState, silences: readonly Silence[], fullBytesPerS: number | null = 4.5e9): PaceState {
-  return silences.reduce((now, silence) => reducePace(now, { silence, costMs: 4, fullBytesPerS }), state);
+  return silences.reduce(
+    (now, silence) => reducePace(now, { silence, costMs: 4, fullBytesPerS, between: null }),
+    state,
+  );
 }
 
 Deno.test("a warm listens before it reads, then runs at full speed and listens 2 % of the time", () => {
@@ -85,9 +88,9 @@ Deno.test("a warm listens before it reads, then runs at full speed and listens 2
   assert.deepEqual([start.pace, start.bytesPerS, start.listenAtMs], ["full", null, 1_000]);
   const quiet = after(start, [heard(1_004)]);
   assert.deepEqual([quiet.pace, quiet.listenAtMs], ["full", 1_254]);
-  const costly = reducePace(start, { silence: heard(1_050), costMs: 20, fullBytesPerS: null });
+  const costly = reducePace(start, { silence: heard(1_050), costMs: 20, fullBytesPerS: null, between: null });
   assert.equal(costly.listenAtMs, 2_050);
-  const slow = reducePace(start, { silence: heard(1_050), costMs: 500, fullBytesPerS: null });
+  const slow = reducePace(start, { silence: heard(1_050), costMs: 500, fullBytesPerS: null, between: null });
   assert.equal(slow.listenAtMs, 2_050, "at least once a second, or nobody is noticed");
 });
 
@@ -101,6 +104,30 @@ Deno.test("a slow disk is left most of its speed", () => {
   assert.equal(polite(500e6), 75e6);
   assert.equal(polite(20e6), 10e6);
   assert.equal(polite(null), 300e6);
+});
+
+/** A second beside a reader of 13,000 IOPS in our silences, which are 18 of 28 ms, and of which it keeps so much between. */
+function second(state: PaceState, keptBetween: number): PaceState {
+  let now = state;
+  for (let cycle = 1; cycle <= 36; cycle++) {
+    const between = { ms: 10, reads: 130 * keptBetween };
+    const silence = reader((state.politeSinceMs ?? 0) + cycle * 28, 18);
+    now = reducePace(now, { silence, costMs: 0, fullBytesPerS: 4.5e9, between });
+  }
+  return now;
+}
+
+Deno.test("a reader that loses too much beside it makes it slower still, and one that loses nothing lets it grow", () => {
+  const polite = after(initialPace("auto", 0), [reader(4)]);
+  assert.equal(second(polite, 0.9).bytesPerS, 300e6, "96 % kept: as fast as it may be");
+  const slower = second(polite, 0.2);
+  assert.ok((slower.bytesPerS ?? 0) < 100e6, "71 % kept");
+  assert.equal(second(polite, 0.7).bytesPerS, 300e6, "89 % kept: left as it is");
+  const again = second(slower, 1);
+  assert.ok((again.bytesPerS ?? 0) > (slower.bytesPerS ?? 0) && again.pace === "polite");
+  let least = polite;
+  for (let turn = 0; turn < 10; turn++) least = second(least, 0);
+  assert.equal(least.bytesPerS, 10e6, "it never stands still");
 });
 
 Deno.test("it is back at full speed after a second of silence, within the 2 s that were promised", () => {
