@@ -1,7 +1,7 @@
 /** Warms in turn: one runs, the rest wait where they can be seen. */
 import { Failure } from "../model/failure.ts";
 import type { CacheCall, Residency, UnmeasurableResidency, WarmProgress } from "../model/page_cache.ts";
-import type { Clock } from "../model/ports.ts";
+import type { Clock, Timer } from "../model/ports.ts";
 import type { MeasureClient } from "./measure_client.ts";
 import { WarmClient, type WarmTurn } from "./warm_client.ts";
 import type { WarmOrder, WarmResult } from "./warm_protocol.ts";
@@ -111,13 +111,20 @@ export class WarmLine {
   /** Calls `onAbort`, and resolves with null when a cancel has to be answered. */
   #acknowledge(signal: AbortSignal | undefined, onAbort: () => void): Disposable & { readonly promise: Promise<null> } {
     const { promise, resolve } = Promise.withResolvers<null>();
+    let timer: Timer | null = null;
     const abort = () => {
       onAbort();
-      this.#clock.after(ACKNOWLEDGED_MS, () => resolve(null));
+      timer = this.#clock.after(ACKNOWLEDGED_MS, () => resolve(null));
     };
     if (signal?.aborted) abort();
     else signal?.addEventListener("abort", abort, { once: true });
-    return { promise, [Symbol.dispose]: () => signal?.removeEventListener("abort", abort) };
+    return {
+      promise,
+      [Symbol.dispose]: () => {
+        signal?.removeEventListener("abort", abort);
+        timer?.stop();
+      },
+    };
   }
 
   async #look(path: string, question: Parameters<MeasureClient["measure"]>[1]): Promise<Residency> {
