@@ -136,10 +136,20 @@ onDisk("many files in one question, each with its own answer in its place", asyn
   file.evict();
   file.load(range(0, 1_024));
   const found = await cache.measure([`${file.folder}/none`, file.path, "/etc/passwd"], call());
-  assert.deepEqual(found.map((one) => one.kind === "measured" ? one.share : one.cause), ["gone", 0.125, "refused"]);
+  const [gone, some, refused] = found;
+  assert.deepEqual([gone?.kind, refused?.kind], ["unmeasurable", "unmeasurable"]);
+  assert.deepEqual(found.map((one) => one.kind === "measured" ? "measured" : one.cause), [
+    "gone",
+    "measured",
+    "refused",
+  ]);
+  assert.ok(some?.kind === "measured");
+  // The kernel may take a page back meanwhile, never give one: what is left now is the least it can have been.
+  const least = file.resident() / (file.sizeBytes / file.libc.pageSizeBytes);
+  assert.ok(some.share <= 0.125 && some.share >= least, `${least} ≤ ${some.share} ≤ 0.125`);
   assert.deepEqual(await cache.measure([], call()), []);
   const [probed] = await cache.probe([file.path], call());
-  assert.ok(probed?.kind === "measured" && probed.share === 0.125);
+  assert.ok(probed?.kind === "measured" && probed.share <= 0.125 && probed.share > 0.1);
 });
 
 onDisk("a question can be given up", async ({ cache, file, call }) => {
