@@ -57,6 +57,8 @@ export function noteBytes(
 }
 
 function hearReading(job: YieldJob, reading: BarrierReading, context: JobContext): YieldJob {
+  // A stream that ran already may deliver what was read before anybody asked: it says nothing about this yield.
+  if (reading.atMs < job.startedMs) return job;
   const { slackBytes } = context.policy.yield;
   const isStart = job.phase === "opening";
   const targets = noteBytes(job.targets, reading, { isStart });

@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { causeWord } from "../model/arbitration.ts";
 import type { ArbitrationView, Decision } from "../model/arbitration.ts";
-import { toIso } from "../model/units.ts";
+import { round, toIso } from "../model/units.ts";
 import { isoOrNull, ms, time } from "./quantities.ts";
 
 export const MODES = ["auto", "observe", "paused"] as const;
@@ -60,7 +60,7 @@ export function viewArbitration(view: ArbitrationView): ArbitrationStats {
     gate: { ollama: null, comfyui: null },
     hand_offs: view.handOffs,
     late_hand_offs: view.lateHandOffs,
-    last_margin_ms: view.lastMarginMs,
+    last_margin_ms: round(view.lastMarginMs),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Health: each check says what was found, what that breaks, and how to fix it (SPEC 8). */
 import type { ArbitrationView } from "../model/arbitration.ts";
 import type { StoreStatus } from "../model/history.ts";
+import { round } from "../model/units.ts";
 import type { GpuState, Sample } from "../model/sample.ts";
 import type { CheckState, Health, HealthCheck, HealthReport } from "../model/services.ts";
 import type { ComfyState, UpstreamLink } from "../model/tenants.ts";
@@ -174,7 +175,7 @@ function checkHandOffs(arbitration: ArbitrationView): HealthCheck {
   return check(
     "hand_offs",
     "degraded",
-    `${lateHandOffs} of ${handOffs} hand-offs were late; the last margin was ${arbitration.lastMarginMs} ms`,
+    `${lateHandOffs} of ${handOffs} hand-offs were late; the last margin was ${round(arbitration.lastMarginMs)} ms`,
     "ComfyUI may load only part of a model, without an error, and then runs 2–3 times slower",
     "Purge ComfyUI and run such a prompt again; from the side nothing can hold a prompt back",
   );

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Scene } from "./scene.ts";
-import { gib, ollama, row, runner } from "./stories.ts";
+import { gib, ollama, reading, row, runner } from "./stories.ts";
 
 /** An explicit yield of everything, started on a scene whose first sample is in. */
 function yieldAll(scene: Scene, more: { models?: readonly string[]; confirm?: boolean } = {}): string {
@@ -229,4 +229,17 @@ Deno.test("a named yield takes that model alone, by any of its tags", async (tes
       assert.deepEqual([result.outcome, result.pids], ["released", [101]]);
     });
   }
+});
+
+Deno.test("a reading older than the yield, from a stream that ran already, says nothing about it", () => {
+  const scene = new Scene().load("alpha:latest", 101, gib(10.6));
+  const id = yieldAll(scene);
+  scene.wait(1).read();
+  scene.respond().run(50);
+  const early = reading(scene.atMs - 100, [], { residualBytes: scene.residualBytes });
+  scene.send({ type: "reading", reading: early });
+  scene.send({ type: "reading", reading: early });
+  assert.equal(scene.isAnswered(id), false, "it was read before anybody asked");
+  scene.end(101).run(20);
+  assert.ok((scene.value(id, "yield").confirmMs ?? -1) >= 50);
 });
