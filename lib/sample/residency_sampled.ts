@@ -58,9 +58,11 @@ export function lookAtPages({ pages, clock }: LookTools, fd: number, options: Lo
   const accountedBytes = pages.usage("thread").readBytes - before;
   const readBytes = method === "majflt" ? Math.max(accountedBytes, absent.length * pageSizeBytes) : accountedBytes;
   eye[Symbol.dispose]();
-  // Twice: what was still in flight the first time has come in by the second.
-  for (const page of [...absent, ...absent]) {
-    pages.advise(fd, "dontNeed", { offset: page * pageSizeBytes, length: pageSizeBytes });
+  for (const page of absent) {
+    const offset = page * pageSizeBytes;
+    // What is still on its way in can't be dropped, and on a busy disk that takes a while: wait for it.
+    if (method !== "majflt") pages.readByte(fd, { offset, isWaiting: true });
+    pages.advise(fd, "dontNeed", { offset, length: pageSizeBytes });
   }
   return {
     method: eye.method(),
