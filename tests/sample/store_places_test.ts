@@ -10,11 +10,11 @@ const OURS = `22 1 8:2 / / rw - ext4 /dev/sda2 rw
 
 Deno.test("a container's volume is found where the host keeps it", () => {
   const theirs = `100 90 0:50 / / rw - overlay overlay rw
-101 100 8:2 /var/lib/docker/volumes/ollama/_data /root/.ollama rw - ext4 /dev/sda2 rw
+101 100 8:2 /var/lib/docker/volumes/ollama/_data /home/ollama/.ollama rw - ext4 /dev/sda2 rw
 102 100 8:3 /big /models rw - ext4 /dev/sda3 rw
 103 100 0:99 / /secret rw - tmpfs tmpfs rw`;
   const map = (path: string) => mapToOurs(path, theirs, OURS);
-  assert.equal(map("/root/.ollama/models"), "/var/lib/docker/volumes/ollama/_data/models");
+  assert.equal(map("/home/ollama/.ollama/models"), "/var/lib/docker/volumes/ollama/_data/models");
   assert.equal(map("/models/x"), "/data/big/x");
   assert.equal(map("/models"), "/data/big");
   assert.equal(map("/usr/share/ollama"), "/var/lib/docker/overlay2/abc/merged/usr/share/ollama");
