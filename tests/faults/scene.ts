@@ -14,7 +14,7 @@ import type { CallOptions } from "../../lib/model/services.ts";
 import type { OllamaState } from "../../lib/model/tenants.ts";
 import { GIB } from "../../lib/model/units.ts";
 import { openGpuReader } from "../../lib/sample/gpu_reader.ts";
-import { watchedStore } from "../hand_offs/hand_offs.ts";
+import { type Said, watchedStore } from "../hand_offs/hand_offs.ts";
 import { type LabHouseOptions, openLabHouse } from "../hand_offs/lab_house.ts";
 
 /** More than any situation takes. */
@@ -34,7 +34,8 @@ export async function openScene(
 ): Promise<Stage> {
   const { seed = 5, ...more } = options;
   const clock = new LabClock({ seed });
-  const { store, said } = watchedStore(clock);
+  const said: Said[] = [];
+  const store = watchedStore(clock, (event) => said.push(event));
   const settle = <T>(promise: Promise<T>) => clock.until(promise, { limitMs: LIMIT_MS });
   const lab = await openLabHouse({
     ...more,
@@ -60,10 +61,10 @@ export class Scene {
   readonly box: Box;
   readonly house: House;
   readonly clock: LabClock;
-  readonly #said: ReturnType<typeof watchedStore>["said"];
+  readonly #said: readonly Said[];
   readonly #busy = new Set<Busy>();
 
-  constructor(parts: { box: Box; house: House; clock: LabClock; said: ReturnType<typeof watchedStore>["said"] }) {
+  constructor(parts: { box: Box; house: House; clock: LabClock; said: readonly Said[] }) {
     this.box = parts.box;
     this.house = parts.house;
     this.clock = parts.clock;

@@ -9,6 +9,7 @@ import type { Clock, Store } from "../../lib/model/ports.ts";
 import { memoryStore } from "../../lib/record/memory_store.ts";
 
 const MODELS = ["qwen3:14b", "gemma3:12b", "llama3.1:8b"] as const;
+const LOAD_ATTEMPTS = 10;
 
 export interface HandOff {
   readonly models: readonly string[];
@@ -19,27 +20,32 @@ export interface HandOff {
   readonly freedAtMs: number | null;
 }
 
-/** A store in memory that knows when, on the box's clock, each event was said. */
-export function watchedStore(clock: Clock): { store: Store; said: { item: HistoryItem; atMs: number }[] } {
+/** An event of the history, and when on the box's clock it was said. */
+export interface Said {
+  readonly item: HistoryItem;
+  readonly atMs: number;
+}
+
+/** A store in memory that tells of each event as it is said. */
+export function watchedStore(clock: Clock, tell: (said: Said) => void): Store {
   const inner = memoryStore();
-  const said: { item: HistoryItem; atMs: number }[] = [];
-  const store: Store = {
+  return {
     ...inner,
     async append(item) {
       const atMs = clock.monotonicMs();
       const kept = await inner.append(item);
-      said.push({ item: kept, atMs });
+      tell({ item: kept, atMs });
       return kept;
     },
   };
-  return { store, said };
 }
 
 export interface HandOffRun {
   readonly box: Box;
   readonly rounds: number;
   readonly seed: number;
-  readonly said: ReturnType<typeof watchedStore>["said"];
+  /** What was said so far; it grows meanwhile. */
+  readonly said: readonly Said[];
   /** Waits on the box's clock. */
   readonly pass: (ms: number) => Promise<void>;
   readonly settle: <T>(promise: Promise<T>) => Promise<T>;
@@ -65,7 +71,13 @@ async function load(run: HandOffRun, model: string): Promise<void> {
   const { url } = run.box.ollama;
   const isEmbedding = model.includes("embed");
   const body = isEmbedding ? { model, input: "" } : { model, stream: false };
-  await run.settle(post(`${url}/api/${isEmbedding ? "embed" : "generate"}`, body));
+  for (let attempt = 1;; attempt++) {
+    const refusal = await run.settle(post(`${url}/api/${isEmbedding ? "embed" : "generate"}`, body));
+    if (refusal === null) return;
+    // The third program may just have taken the room: a client tries again.
+    if (attempt === LOAD_ATTEMPTS || !refusal.includes("out of memory")) throw new Error(refusal);
+    await run.pass(500);
+  }
 }
 
 async function handOff(run: HandOffRun, random: Random): Promise<HandOff> {
@@ -77,9 +89,10 @@ async function handOff(run: HandOffRun, random: Random): Promise<HandOff> {
     vram_gb: random.between(0.5, 4),
     seed: random.whole(1, 1e9),
   };
-  await run.settle(post(`${box.comfy.url}/prompt`, { prompt: { "1": { class_type: "LabWork", inputs } } }));
-  const isHandOff = ({ item }: { item: HistoryItem }) =>
-    item.kind === "yield" && item.fields["cause"] === "comfy_enqueued";
+  const prompt = { "1": { class_type: "LabWork", inputs } };
+  const refusal = await run.settle(post(`${box.comfy.url}/prompt`, { prompt }));
+  if (refusal !== null) throw new Error(refusal);
+  const isHandOff = ({ item }: Said) => item.kind === "yield" && item.fields["cause"] === "comfy_enqueued";
   let found = said.slice(before).find(isHandOff);
   for (let waited = 0; found === undefined && waited < 15_000; waited += 50) {
     await run.pass(50);
@@ -107,10 +120,11 @@ function freedAt(box: Box, pids: readonly number[]): number | null {
   return pids.length === 0 ? null : latest;
 }
 
-async function post(url: string, body: unknown): Promise<void> {
+/** Null when it was taken, else how it was refused. */
+async function post(url: string, body: unknown): Promise<string | null> {
   const response = await fetch(url, { method: "POST", body: JSON.stringify(body) });
   const text = await response.text();
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${text}`);
+  return response.ok ? null : `${url} answered ${response.status}: ${text}`;
 }
 
 function asNumbers(value: unknown): readonly number[] {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
 import { openGpuReader } from "../../lib/sample/gpu_reader.ts";
-import { playHandOffs, watchedStore } from "./hand_offs.ts";
+import { playHandOffs, type Said, watchedStore } from "./hand_offs.ts";
 import { openLabHouse } from "./lab_house.ts";
 
 const ROUNDS = 20;
@@ -11,7 +11,8 @@ const MOST_LAG_MS = 3;
 Deno.test("over random hand-offs nothing is called released before the driver freed it, and then at once", async () => {
   const clock = new LabClock({ seed: 11 });
   const settle = <T>(promise: Promise<T>) => clock.until(promise, { limitMs: 120_000 });
-  const { store, said } = watchedStore(clock);
+  const said: Said[] = [];
+  const store = watchedStore(clock, (event) => said.push(event));
   await using lab = await openLabHouse({
     clock,
     store,

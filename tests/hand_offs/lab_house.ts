@@ -11,72 +11,90 @@ import { connectComfy } from "../../lib/upstream/comfy.ts";
 import { portOf } from "../../lib/upstream/locality.ts";
 import { connectOllama } from "../../lib/upstream/ollama.ts";
 
-export interface LabHouse extends AsyncDisposable {
-  readonly box: Box;
+/** Where a house finds a box: all it is told of the machine it runs on. */
+export interface Site {
+  readonly procRoot: string;
+  readonly ollamaUrl: string;
+  readonly comfyUrl: string;
+}
+
+export interface OpenHouse extends AsyncDisposable {
   readonly house: House;
 }
 
-export interface LabHouseOptions {
+export interface LabHouse extends OpenHouse {
+  readonly box: Box;
+}
+
+export interface HouseOptions {
   readonly clock: Clock;
   readonly store: Store;
+  readonly policy?: Partial<Policy>;
+  /** Waits for a promise while the box's clock moves on. */
+  readonly settle: <T>(promise: Promise<T>) => Promise<T>;
+}
+
+export interface LabHouseOptions extends HouseOptions {
   readonly seed: number;
   /** The card as the house reads it. */
   readonly gpu: (box: Box) => Gpu;
-  readonly policy?: Partial<Policy>;
   /** What the box is to be beside an H200's pace; the driver never holds calls back unless that is asked for. */
   readonly machine?: Pick<BoxOptions, "profile" | "ollamaVersion" | "ollamaModels" | "driverHolds" | "card">;
-  /** Waits for a promise while the box's clock moves on. */
-  readonly settle: <T>(promise: Promise<T>) => Promise<T>;
 }
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error: (message, fields) => console.error(message, fields) };
 
 export async function openLabHouse(options: LabHouseOptions): Promise<LabHouse> {
-  const { clock, store, settle } = options;
+  const { clock, seed } = options;
   const dir = await Deno.makeTempDir({ prefix: "hyperswap-lab-" });
-  const box = await openBox({
-    profile: "h200",
-    driverHolds: false,
-    ...options.machine,
-    clock,
-    dir,
-    seed: options.seed,
-  });
+  const box = await openBox({ profile: "h200", driverHolds: false, ...options.machine, clock, dir, seed });
+  const open = await openHouseOn(siteOf(box), { ...options, gpu: options.gpu(box) });
+  return {
+    box,
+    house: open.house,
+    async [Symbol.asyncDispose]() {
+      await open[Symbol.asyncDispose]();
+      await box[Symbol.asyncDispose]();
+      await Deno.remove(dir, { recursive: true });
+      if (box.errors.length > 0) throw new AggregateError(box.errors, "The lab's own code failed");
+    },
+  };
+}
+
+export function siteOf({ procRoot, ollama, comfy }: Box): Site {
+  return { procRoot, ollamaUrl: ollama.url, comfyUrl: comfy.url };
+}
+
+/** The house on a box that is open already, in this thread or another; it closes the card it was given. */
+export async function openHouseOn(
+  { procRoot, ollamaUrl, comfyUrl }: Site,
+  { clock, store, settle, gpu, policy }: HouseOptions & { readonly gpu: Gpu },
+): Promise<OpenHouse> {
   const libc = openLibc();
-  const proc = openProc(libc, box.procRoot);
-  const gpu = options.gpu(box);
+  const proc = openProc(libc, procRoot);
   const house = await openHouse({
     clock,
     log: silent,
     gpu,
     proc,
-    tenants: tenantProcesses({
-      proc,
-      clock,
-      ollamaPort: portOf(box.ollama.url),
-      comfyPort: portOf(box.comfy.url),
-    }),
-    ollama: connectOllama({ url: box.ollama.url, clock }),
-    comfy: connectComfy({ url: box.comfy.url, clock }),
+    tenants: tenantProcesses({ proc, clock, ollamaPort: portOf(ollamaUrl), comfyPort: portOf(comfyUrl) }),
+    ollama: connectOllama({ url: ollamaUrl, clock }),
+    comfy: connectComfy({ url: comfyUrl, clock }),
     store,
     desktop: [],
     record: () => {},
     // ComfyUI is said to need the whole card, so that it never learns that both would fit.
-    policy: { ...DEFAULT_POLICY, needs: { comfyui: 16 * GIB }, ...options.policy },
+    policy: { ...DEFAULT_POLICY, needs: { comfyui: 16 * GIB }, ...policy },
     about: { version: "0.0.0", pid: 1, startedAtMs: clock.wallMs(), simulation: "a lab" },
     ticked: () => {},
   });
   await settle(house.ready);
   return {
-    box,
     house,
     async [Symbol.asyncDispose]() {
       await settle(house.close());
       await gpu.close();
-      await box[Symbol.asyncDispose]();
       libc[Symbol.dispose]();
-      await Deno.remove(dir, { recursive: true });
-      if (box.errors.length > 0) throw new AggregateError(box.errors, "The lab's own code failed");
     },
   };
 }
