@@ -16,6 +16,8 @@ export interface LabModel {
   /** `sha256-…` of the weights; tags of the same weights share it. */
   readonly blob: string;
   readonly blobBytes: Bytes;
+  /** Safetensors run in the MLX engine, whatever the server's generation. */
+  readonly format: "gguf" | "safetensors";
   readonly family: string;
   readonly parameterSize: string;
   readonly quantization: string;
@@ -38,8 +40,9 @@ export function labModel(spec: ModelSpec): LabModel {
   const name = displayName(spec.name);
   const blob = spec.blob ?? `sha256-${hex(`weights ${name}`)}`;
   return {
-    digest: hex(manifestText({ blob, blobBytes: spec.blobBytes })),
+    digest: hex(manifestText({ blob, blobBytes: spec.blobBytes, format: spec.format ?? "gguf" })),
     blob,
+    format: "gguf",
     family: "llama",
     parameterSize: `${(spec.blobBytes / 0.65e9).toFixed(1)}B`,
     quantization: "Q4_K_M",
@@ -120,8 +123,9 @@ export function parseName(name: string): string | null {
   if (parts.length > 3 || !PART.test(tag)) return null;
   const [model = "", namespace = "library", host = "registry.ollama.ai"] = parts.reverse();
   if (!PART.test(model) || !PART.test(namespace) || !HOST.test(host)) return null;
-  const isDefaultHost = host === "registry.ollama.ai";
-  const path = isDefaultHost && namespace === "library" ? model : `${namespace}/${model}`;
+  // Letter case makes no difference in any part: the real server finds LIBRARY/tiny as well.
+  const isDefaultHost = host.toLowerCase() === "registry.ollama.ai";
+  const path = isDefaultHost && namespace.toLowerCase() === "library" ? model : `${namespace}/${model}`;
   return `${isDefaultHost ? "" : `${host}/`}${path}:${tag}`;
 }
 

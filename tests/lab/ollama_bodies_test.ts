@@ -245,6 +245,8 @@ Deno.test("names have one shortest form, and what can't be one is refused", () =
     ["tiny", "tiny:latest"],
     ["library/tiny:v1", "tiny:v1"],
     ["registry.ollama.ai/library/tiny:latest", "tiny:latest"],
+    ["REGISTRY.OLLAMA.AI/LIBRARY/tiny", "tiny:latest"],
+    ["Library/tiny", "tiny:latest"],
     ["ns/tiny", "ns/tiny:latest"],
     ["hf.co/ns/tiny:Q4_K_M", "hf.co/ns/tiny:Q4_K_M"],
     ["a b/c:::d", null],
