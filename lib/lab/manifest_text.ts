@@ -12,7 +12,9 @@ export function configText(): string {
 }
 
 /** A manifest as Ollama writes it; weights, license and parameters add up to what `/api/tags` says. */
-export function manifestText({ blob, blobBytes }: { readonly blob: string; readonly blobBytes: Bytes }): string {
+export function manifestText(
+  { blob, blobBytes, format }: { readonly blob: string; readonly blobBytes: Bytes; readonly format: string },
+): string {
   const type = (name: string) => `application/vnd.ollama.image.${name}`;
   const digest = (name: string) => name.replace("sha256-", "sha256:");
   return JSON.stringify({
@@ -24,7 +26,8 @@ export function manifestText({ blob, blobBytes }: { readonly blob: string; reado
       size: CONFIG_BYTES,
     },
     layers: [
-      { mediaType: type("model"), digest: digest(blob), size: blobBytes },
+      // Safetensors come as tensors, hundreds of them; one is enough here.
+      { mediaType: type(format === "gguf" ? "model" : "tensor"), digest: digest(blob), size: blobBytes },
       { mediaType: type("license"), digest: `sha256:${"1c".repeat(32)}`, size: OTHER_BYTES - CONFIG_BYTES - 59 },
       { mediaType: type("params"), digest: `sha256:${"9a".repeat(32)}`, size: 59 },
     ],

@@ -79,6 +79,7 @@ export class OllamaRoutes {
     if (quirks.psStallMs > 0) await ground.clock.sleep(quirks.psStallMs, life);
     // 0.33 takes each runner's lock, which its end holds; 0.24 takes none and still lists what is being ended.
     if (isNewGeneration(version)) await Promise.all(scheduler.loaded.map((loaded) => loaded.ending));
+    await scheduler.awaitMlx();
     const nowMs = ground.clock.wallMs();
     const rows = scheduler.loaded
       .map((loaded) => ({ row: psRow(loaded, nowMs), atMs: loaded.expiresAtMs ?? nowMs + loaded.keepAliveMs }))
@@ -122,6 +123,8 @@ export class OllamaRoutes {
     if (prompt === "" && isUnload(ask.keepAlive)) {
       // The reply and the order to unload go together; the effect comes later, and nobody tells when.
       await ground.clock.sleep(draw(ground.timing.unloadReplyMs, ground.random));
+      // While a GGUF model loads it does nothing; while an MLX model loads it waits, and then takes effect.
+      await scheduler.awaitMlx(model);
       scheduler.unload(model);
       return this.#json(exchange, this.#emptyAnswer(ask, { kind, reason: "unload" }));
     }

@@ -23,7 +23,7 @@ export function timestamp(wallMs: number): string {
 function details(model: LabModel): Json {
   return {
     parent_model: "",
-    format: "gguf",
+    format: model.format,
     family: model.family,
     families: [model.family],
     parameter_size: model.parameterSize,
@@ -73,7 +73,8 @@ export function showBody(model: LabModel, version: OllamaVersion): Json {
     "# To build a new Modelfile based on this, replace FROM with:",
     `# FROM ${model.name}`,
     "",
-    `FROM ${blob}`,
+    // Only a GGUF's file is named; there is none for tensors.
+    `FROM ${model.format === "gguf" ? blob : model.name}`,
     `TEMPLATE ${template}`,
     ...(model.isEmbedding ? [] : ["PARAMETER temperature 0.7"]),
     "",

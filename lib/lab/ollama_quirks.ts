@@ -2,6 +2,8 @@
 export interface OllamaQuirks {
   /** How long an ended runner keeps its memory; null = as the profile says. Tens of seconds make a stuck unload. */
   releaseMs: number | null;
+  /** How long an MLX runner takes to leave when it is asked to (SIGINT); from 5 s on it is killed and not waited for. */
+  mlxExitMs: number;
   /** `/api/ps` answers only after that long. */
   psStallMs: number;
   /** A model that doesn't fit is refused with the driver's out-of-memory text instead of being spilled. */
@@ -13,5 +15,12 @@ export interface OllamaQuirks {
 }
 
 export function noQuirks(): OllamaQuirks {
-  return { releaseMs: null, psStallMs: 0, refusesWhenShort: false, diesAtStart: false, endsWithoutDoneAfter: null };
+  return {
+    releaseMs: null,
+    mlxExitMs: 300,
+    psStallMs: 0,
+    refusesWhenShort: false,
+    diesAtStart: false,
+    endsWithoutDoneAfter: null,
+  };
 }

@@ -3,7 +3,7 @@ import type { Bytes } from "../model/units.ts";
 import { type Ground, holdCall, stirOf } from "./ground.ts";
 import { type LabModel, MODELS_DIR } from "./ollama_models.ts";
 import { type LoadOptions, outOfMemoryText, runnerArgs, type RunnerGenerationName } from "./runner_args.ts";
-import { answerLlamaServer, answerOllamaRunner } from "./runner_port.ts";
+import { answerLlamaServer, answerMlxRunner, answerOllamaRunner } from "./runner_port.ts";
 import { WireServer } from "./wire_server.ts";
 
 /** The CUDA context, taken before the first weights. */
@@ -11,6 +11,10 @@ const CONTEXT_BYTES = Math.round(0.45 * GIB);
 /** What the driver shows above `size_vram`: context and buffers that no log line tells (10.696 GB said, 11.39 taken). */
 const OVERHEAD_BYTES = Math.round(0.65 * GIB);
 const GROWTH_STEP_MS = 50;
+/** Ollama asks an MLX runner to leave (SIGINT), and kills it when it hasn't by then. */
+const MLX_PATIENCE_MS = 5_000;
+
+const ANSWERS = { "llama-server": answerLlamaServer, "ollama-runner": answerOllamaRunner, mlx: answerMlxRunner };
 
 export interface RunnerSpec {
   readonly model: LabModel;
@@ -48,7 +52,7 @@ export class OllamaRunner {
     this.#ground = ground;
     this.spec = spec;
     this.contextSize = Math.min(spec.options.numCtx ?? 4_096, spec.model.contextLength);
-    const answer = spec.generation === "llama-server" ? answerLlamaServer : answerOllamaRunner;
+    const answer = ANSWERS[spec.generation];
     this.#port = new WireServer({
       handle: (exchange) => answer(exchange, this.#words()),
       onStir: stirOf(ground.clock),
@@ -58,7 +62,7 @@ export class OllamaRunner {
     const server = processes.get(spec.serverPid);
     const own = runnerArgs(spec, { port: this.#port.port, contextSize: this.contextSize });
     // For some ms after the fork the older generation's child still shows its server's command line.
-    const isForked = spec.generation === "ollama-runner" && server !== null;
+    const isForked = spec.generation !== "llama-server" && server !== null;
     const entry = processes.spawn({
       parentPid: spec.serverPid,
       uid: server?.uid ?? 999,
@@ -95,6 +99,17 @@ export class OllamaRunner {
 
   get sizeVramBytes(): Bytes {
     return Math.round(this.sizeBytes * this.#offload);
+  }
+
+  /**
+   * Asks an MLX runner to leave, and kills it when it doesn't. Resolves when it is gone, or after the kill, which isn't
+   * waited for.
+   */
+  async interrupt(exitMs: number, releaseMs: number): Promise<void> {
+    await this.#ground.clock.sleep(Math.min(exitMs, MLX_PATIENCE_MS));
+    const killed = this.kill(releaseMs);
+    if (exitMs < MLX_PATIENCE_MS) await killed;
+    else killed.catch(this.#ground.onError);
   }
 
   /** Kills it. Resolves when the process is reaped, which is when the driver has its memory back, `releaseMs` later. */
@@ -182,14 +197,17 @@ export class OllamaRunner {
     const room = this.#ground.vram.freeBytes + CONTEXT_BYTES - OVERHEAD_BYTES;
     const wanted = this.spec.options.numGpu ?? layers + 1;
     const fitting = room >= this.sizeBytes ? layers + 1 : Math.max(0, Math.floor(room / this.sizeBytes * layers));
-    const isForced = this.spec.options.numGpu !== null || this.spec.refusesWhenShort;
+    const isForced = this.spec.options.numGpu !== null || this.spec.refusesWhenShort || this.spec.generation === "mlx";
     if (isForced && Math.min(wanted, layers + 1) > fitting) return false;
     this.#offload = Math.min(1, Math.min(wanted, fitting) / (fitting > layers ? layers + 1 : layers));
     return true;
   }
 
   #refuse(): void {
-    this.failure = outOfMemoryText(this.spec, this.sizeBytes);
+    this.failure = outOfMemoryText(this.spec, {
+      sizeBytes: this.sizeBytes,
+      freeBytes: this.#ground.vram.freeBytes + this.heldBytes,
+    });
     this.#end();
   }
 

@@ -75,6 +75,8 @@ export class OllamaScheduler {
   readonly #pending: Pending[] = [];
   readonly #runners = new Set<OllamaRunner>();
   #isLoading = false;
+  /** The MLX load under way: listings and unloads of it wait for its end. */
+  #mlxLoad: { readonly model: LabModel; readonly ended: PromiseWithResolvers<void> } | null = null;
   #lastUnload: Promise<void> = Promise.resolve();
 
   constructor(options: SchedulerOptions) {
@@ -91,6 +93,12 @@ export class OllamaScheduler {
   /** Every child there is, the one that loads included. */
   get runners(): readonly OllamaRunner[] {
     return [...this.#runners].filter((runner) => runner.state !== "gone");
+  }
+
+  /** While an MLX model loads its lock is held: whoever wants to list or to unload it waits. */
+  async awaitMlx(model: LabModel | null = null): Promise<void> {
+    const load = this.#mlxLoad;
+    if (load !== null && (model === null || model.blob === load.model.blob)) await load.ended.promise;
   }
 
   find(model: LabModel): Loaded | null {
@@ -164,11 +172,15 @@ export class OllamaScheduler {
       await start;
       if (life.aborted) return;
       const releaseMs = quirks.releaseMs ?? draw(ground.timing.releaseMs, ground.random);
+      const isMlx = loaded.runner.spec.generation === "mlx";
       // A runner that died before holds nothing: only the row has to go.
-      await loaded.runner.kill(loaded.runner.state === "ready" ? releaseMs : 0);
+      const isAlive = loaded.runner.state === "ready";
+      if (isMlx && isAlive) await loaded.runner.interrupt(quirks.mlxExitMs, releaseMs);
+      else await loaded.runner.kill(isAlive ? releaseMs : 0);
       this.#loaded.delete(loaded.model.blob);
       ended.resolve();
-      if (loaded.runner.offload > 0) await ground.clock.sleep(POLL_MS, life);
+      // Whether the room was seen is looked at for GGUF runners alone.
+      if (loaded.runner.offload > 0 && !isMlx) await ground.clock.sleep(POLL_MS, life);
     })().catch(() => {
       // The server ended meanwhile; its runners are no longer its business.
     }).finally(() => {
@@ -186,6 +198,9 @@ export class OllamaScheduler {
       .then(next.granted.resolve, next.granted.reject)
       .finally(() => {
         this.#isLoading = false;
+        // Whoever asked for the load is counted in by now: an unload that waited takes effect once it is served.
+        this.#mlxLoad?.ended.resolve();
+        this.#mlxLoad = null;
         this.#pump();
       });
   }
@@ -239,16 +254,18 @@ export class OllamaScheduler {
     const { ground, generation, serverPid, parallel, quirks, life, defaultKeepAliveMs } = this.#options;
     const { clock, random } = ground;
     await clock.sleep(generation === "llama-server" ? random.between(4, 13) : random.between(18, 30), life);
+    const isMlx = pending.model.format === "safetensors";
     const runner = new OllamaRunner(ground, {
       model: pending.model,
       options: pending.options,
-      generation,
+      generation: isMlx ? "mlx" : generation,
       serverPid,
       parallel: pending.model.isEmbedding ? 1 : parallel,
       diesAtStart: quirks.diesAtStart,
       refusesWhenShort: quirks.refusesWhenShort,
     });
     this.#runners.add(runner);
+    if (isMlx) this.#mlxLoad = { model: pending.model, ended: Promise.withResolvers() };
     try {
       await this.#awaitReady(runner, pending.signal);
     } finally {

@@ -1,7 +1,7 @@
 import type { Bytes } from "../model/units.ts";
 import { type LabModel, MODELS_DIR } from "./ollama_models.ts";
 
-export type RunnerGenerationName = "ollama-runner" | "llama-server";
+export type RunnerGenerationName = "ollama-runner" | "llama-server" | "mlx";
 
 /** The options of a request that decide how a model is loaded. Null: not given. */
 export interface LoadOptions {
@@ -26,6 +26,11 @@ export function runnerArgs(
   { port, contextSize }: { readonly port: number; readonly contextSize: number },
 ): { readonly name: string; readonly exe: string; readonly args: readonly string[] } {
   const blob = `${MODELS_DIR}/blobs/${model.blob}`;
+  if (generation === "mlx") {
+    const exe = "/usr/local/bin/ollama";
+    const args = [exe, "runner", "--mlx-engine", "--model", model.name, "--port", String(port)];
+    return { name: "ollama", exe, args };
+  }
   if (generation === "ollama-runner") {
     const exe = "/usr/local/bin/ollama";
     const engine = model.isEmbedding ? ["--ollama-engine"] : [];
@@ -47,7 +52,14 @@ export function runnerArgs(
 }
 
 /** What Ollama says when a runner found no room on the card. */
-export function outOfMemoryText({ model, generation }: Described, sizeBytes: Bytes): string {
+export function outOfMemoryText(
+  { model, generation }: Described,
+  { sizeBytes, freeBytes }: { readonly sizeBytes: Bytes; readonly freeBytes: Bytes },
+): string {
+  if (generation === "mlx") {
+    const gib = (bytes: Bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+    return `model requires ${gib(sizeBytes)} but only ${gib(freeBytes)} are available (after 0 B overhead)`;
+  }
   const path = `${MODELS_DIR}/blobs/${model.blob}`;
   if (generation === "ollama-runner") {
     return [

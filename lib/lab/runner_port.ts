@@ -20,6 +20,11 @@ export function answerOllamaRunner(exchange: Exchange, words: RunnerWords): Prom
   return exchange.send({ status: 200, headers: JSON_TYPE, body: JSON.stringify(body) });
 }
 
+/** The MLX engine: what it says on its port was never measured, so it says nothing that could be taken for a word. */
+export function answerMlxRunner(exchange: Exchange): Promise<void> {
+  return notFound(exchange);
+}
+
 /** llama-server (0.33): /health refuses while it loads, /slots tells who is served and how much is left. */
 export function answerLlamaServer(exchange: Exchange, words: RunnerWords): Promise<void> {
   if (words.isLoading) {
