@@ -65,7 +65,7 @@ function unreachable(said: string[]): CliParts {
         follow: () => Promise.resolve(null),
         close() {},
       }),
-    commands: { serve: owner, demo: owner, config: owner },
+    commands: { serve: owner, demo: owner, config: owner, mcp: owner },
     serviceFlags: {},
   };
 }

@@ -12,6 +12,8 @@ export interface CliAddress {
   readonly port: string | null;
   readonly socket: string | null;
   readonly token: string | null;
+  /** True: with no more rights than a stranger on this machine has; neither the socket nor our own token counts. */
+  readonly isBare?: boolean;
 }
 
 /** One call as the command line spells it. */

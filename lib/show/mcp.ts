@@ -1,55 +1,38 @@
-/** MCP: the registry as tools, three reads as resources. Validation and errors are the operations' own. */
-import { ProtocolError, ProtocolErrorCode, Server } from "@modelcontextprotocol/server";
+/** MCP: the registry as tools, with resources and prompts beside them. Validation and errors are the operations' own. */
+import { ProtocolError, ProtocolErrorCode, SdkError, Server } from "@modelcontextprotocol/server";
 import type { CallToolResult, ServerContext, Tool } from "@modelcontextprotocol/server";
-import { FAILURES } from "../model/failure.ts";
 import type { Progress } from "../model/services.ts";
 import { ignoreProgress } from "../operations/operation.ts";
 import type { Operation, ToolDoor } from "../operations/operation.ts";
 import { errorBody } from "../operations/outcome.ts";
 import { suggestion } from "../operations/parameters.ts";
-import { operationNamed, operations } from "../operations/registry.ts";
+import { operations } from "../operations/registry.ts";
 import type { ServiceAbout } from "./about.ts";
 import type { Invoker } from "./invoker.ts";
 import { inputSchema, outputSchema } from "./json_schema.ts";
-
-/** Reads that hosts may attach to a conversation by address. */
-const RESOURCES = [
-  { uri: "gpu://metrics/live", operation: "stats", name: "Live metrics", description: "The whole box in this second" },
-  {
-    uri: "gpu://models/catalog",
-    operation: "models",
-    name: "Models",
-    description: "Installed Ollama models and ComfyUI files",
-  },
-  {
-    uri: "gpu://cache/residency",
-    operation: "cache-report",
-    name: "Page cache",
-    description: "How much of each model file is in memory",
-  },
-  {
-    uri: "gpu://history/switches",
-    operation: "history",
-    name: "History",
-    description: "The newest swaps, yields and purges",
-  },
-  {
-    uri: "gpu://overclock/profiles",
-    operation: "overclock",
-    name: "Profiles",
-    description: "The card's profiles with their evidence, and what became of each lever",
-  },
-] as const;
+import type { ResourceWatch } from "./mcp_live.ts";
+import { serveCompletions, servePrompts } from "./mcp_prompts.ts";
+import { serveResources } from "./mcp_resources.ts";
 
 const INSTRUCTIONS =
   "HyperSwap arbitrates one GPU between Ollama and ComfyUI. VRAM and RAM are in GiB, file sizes in " +
   "GB (10^9 bytes). A yield or purge has given memory back only when its outcome is `released`. Unknown is null. " +
   "Errors are {error: {code, message, hint}}: the hint says what helps.";
 
+export interface McpParts {
+  readonly invoker: Invoker;
+  readonly about: ServiceAbout;
+  /** Tells which resources have changed. */
+  readonly watch: ResourceWatch;
+  /** Ends what is under way, also what outlives its caller. */
+  readonly closing: AbortSignal;
+}
+
 /** A server over one invoker; one per connection. */
-export function buildMcp(invoker: Invoker, about: ServiceAbout): Server {
+export function buildMcp(parts: McpParts): Server {
+  const { invoker, about, watch } = parts;
   const server = new Server({ name: "hyperswap", title: "HyperSwap", version: about.version }, {
-    capabilities: { tools: {}, resources: {} },
+    capabilities: { tools: {}, resources: { subscribe: true }, prompts: {}, completions: {}, logging: {} },
     instructions: about.simulation === null ? INSTRUCTIONS : `${simulatedLine(about.simulation)} ${INSTRUCTIONS}`,
   });
   const tools = new Map(operations.flatMap((operation) => {
@@ -64,30 +47,11 @@ export function buildMcp(invoker: Invoker, about: ServiceAbout): Server {
       const near = suggestion(params.name, [...tools.keys()]);
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Cannot find a tool named "${params.name}"${near}`);
     }
-    return await callTool(found.operation, params.arguments ?? {}, { invoker, about, context });
+    return await callTool(found.operation, params.arguments ?? {}, { ...parts, context });
   });
-  server.setRequestHandler("resources/list", () => ({
-    resources: RESOURCES.map(({ uri, name, description }) => ({
-      uri,
-      name,
-      description,
-      mimeType: "application/json",
-    })),
-  }));
-  server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: [] }));
-  server.setRequestHandler("resources/read", async ({ params }, { mcpReq }) => {
-    const resource = RESOURCES.find(({ uri }) => uri === params.uri);
-    if (resource === undefined) {
-      const near = suggestion(params.uri, RESOURCES.map(({ uri }) => uri));
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Cannot find the resource ${params.uri}${near}`);
-    }
-    const outcome = await invoker.invoke(operationNamed(resource.operation), {}, {
-      signal: mcpReq.signal,
-      progress: ignoreProgress,
-    });
-    if (!outcome.ok) throw new ProtocolError(FAILURES[outcome.code].rpc, outcome.message, errorBody(outcome).error);
-    return { contents: [{ uri: params.uri, mimeType: "application/json", text: JSON.stringify(outcome.value) }] };
-  });
+  serveResources(server, { invoker, watch });
+  servePrompts(server, invoker);
+  serveCompletions(server, invoker);
   return server;
 }
 
@@ -112,11 +76,12 @@ function describeTool(operation: Operation, tool: ToolDoor): Tool {
 async function callTool(
   operation: Operation,
   input: Readonly<Record<string, unknown>>,
-  call: { readonly invoker: Invoker; readonly about: ServiceAbout; readonly context: ServerContext },
+  call: McpParts & { readonly context: ServerContext },
 ): Promise<CallToolResult> {
-  const { mcpReq } = call.context;
+  const { signal } = call.context.mcpReq;
   const outcome = await call.invoker.invoke(operation, input, {
-    signal: mcpReq.signal,
+    // Who reads and leaves needs no answer; whatever else was started goes on until it is cancelled in so many words.
+    signal: operation.access === "read" ? signal : cancelledOnly(signal, call.closing),
     progress: progressNotifier(call.context),
   });
   const body = outcome.ok ? outcome.value : errorBody(outcome);
@@ -124,6 +89,22 @@ async function callTool(
   if (call.about.simulation !== null) content.push({ type: "text", text: simulatedLine(call.about.simulation) });
   // An error's body doesn't fit the output schema, so only answers are structured.
   return outcome.ok ? { content, structuredContent: { ...outcome.value } } : { content, isError: true };
+}
+
+/** Aborts when the call is cancelled or the service ends, and not when the caller's line is lost. */
+function cancelledOnly(call: AbortSignal, closing: AbortSignal): AbortSignal {
+  const cancel = new AbortController();
+  const follow = (signal: AbortSignal, isMeant: () => boolean) => {
+    const onAbort = () => {
+      if (isMeant()) cancel.abort(signal.reason);
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true, signal: cancel.signal });
+  };
+  // The SDK gives a lost connection as an error of its own, a cancel as the reason that came with it.
+  follow(call, () => !(call.reason instanceof SdkError));
+  follow(closing, () => true);
+  return cancel.signal;
 }
 
 /** Reports progress where the caller asked for it; its figure only ever goes up, as the protocol wants. */

@@ -1,54 +1,79 @@
 /**
- * MCP over HTTP at `/mcp`, stateless: each request is answered by a server of its own. Who calls has been checked by
- * then; a caller's scopes hold for what it asks here too.
+ * MCP over HTTP at `/mcp`. Protocol versions up to 2025-11-25 get sessions; 2026-07-28, and whoever asks without a
+ * session, is answered request by request. Who calls has been checked by then; a caller's scopes hold for what it asks
+ * here too.
  */
-import { createMcpHandler } from "@modelcontextprotocol/server";
-import type { McpHttpHandler } from "@modelcontextprotocol/server";
+import { createMcpHandler, isLegacyRequest, legacyStatelessFallback } from "@modelcontextprotocol/server";
+import type { LegacyHttpHandler, McpHttpHandler } from "@modelcontextprotocol/server";
+import type { Clock } from "../model/ports.ts";
 import type { Services } from "../model/services.ts";
 import type { Report } from "../operations/outcome.ts";
 import type { Scopes } from "./access.ts";
 import { MAX_BODY_BYTES } from "./bind.ts";
 import { localInvoker } from "./invoker.ts";
-import type { Invoker } from "./invoker.ts";
 import { buildMcp } from "./mcp.ts";
+import { ResourceWatch } from "./mcp_live.ts";
+import { McpSessions } from "./mcp_sessions.ts";
+import type { McpCaller } from "./mcp_sessions.ts";
+
+/** Subscriptions of the 2026 protocol that one set of scopes may have open. */
+const MAX_SUBSCRIPTIONS = 64;
+
+export interface McpHttpOptions {
+  readonly services: Services;
+  readonly clock: Clock;
+  readonly report: Report;
+}
 
 export interface McpHttp {
-  fetch(request: Request, scopes: Scopes): Promise<Response>;
+  fetch(request: Request, caller: { readonly who: string; readonly scopes: Scopes }): Promise<Response>;
   close(): Promise<void>;
 }
 
-/** The endpoint over one set of services. */
-export function openMcpHttp(options: { readonly services: Services; readonly report: Report }): McpHttp {
-  const { services, report } = options;
-  const closing = new AbortController();
-  // One handler for each set of scopes that calls: a server can't be asked for more than its caller may.
-  const handlers = new Map<string, McpHttpHandler>();
-  const handlerFor = (scopes: Scopes): McpHttpHandler => {
-    const key = [...scopes].sort().join(" ");
-    const known = handlers.get(key);
-    if (known !== undefined) return known;
-    const invoker = outlivingCallers(localInvoker({ services: () => services, scopes, report }), closing.signal);
-    const handler = createMcpHandler(() => buildMcp(invoker, services.about), {
-      onerror: () => {/* a malformed request, which its sender has been told about */},
-      maxRequestBodySize: MAX_BODY_BYTES,
-    });
-    handlers.set(key, handler);
-    return handler;
-  };
-  return {
-    fetch: (request, scopes) => handlerFor(scopes).fetch(request),
-    async close() {
-      closing.abort();
-      await Promise.all([...handlers.values()].map((handler) => handler.close()));
-    },
-  };
+/** What callers with the same name and scopes share. */
+interface Desk extends McpCaller {
+  readonly modern: McpHttpHandler;
+  readonly stateless: LegacyHttpHandler;
+  readonly watch: ResourceWatch;
 }
 
-/** Over HTTP a dropped connection looks like a cancel, and must not be one: `cancel_run` is. Reads end with their caller. */
-function outlivingCallers(invoker: Invoker, closing: AbortSignal): Invoker {
+/** The endpoint over one set of services. */
+export function openMcpHttp({ services, clock, report }: McpHttpOptions): McpHttp {
+  const closing = new AbortController();
+  const sessions = new McpSessions({ clock });
+  // One desk for each caller: a server can't be asked for more than its caller may.
+  const desks = new Map<string, Desk>();
+  const deskOf = (key: string, scopes: Scopes): Desk => {
+    const known = desks.get(key);
+    if (known !== undefined) return known;
+    const invoker = localInvoker({ services: () => services, scopes, report });
+    const watch = new ResourceWatch({ invoker, clock });
+    const build = () => buildMcp({ invoker, about: services.about, watch, closing: closing.signal });
+    const onerror = () => {/* a malformed request, which its sender has been told about */};
+    const limits = { maxRequestBodySize: MAX_BODY_BYTES };
+    const modern = createMcpHandler(build, {
+      ...limits,
+      legacy: "reject",
+      bus: watch,
+      maxSubscriptions: MAX_SUBSCRIPTIONS,
+      onerror,
+    });
+    const desk = { key, build, watch, modern, stateless: legacyStatelessFallback(build, onerror, limits) };
+    desks.set(key, desk);
+    return desk;
+  };
   return {
-    ...invoker,
-    invoke: (operation, input, call) =>
-      invoker.invoke(operation, input, operation.access === "read" ? call : { ...call, signal: closing }),
+    async fetch(request, { who, scopes }) {
+      const desk = deskOf(JSON.stringify([who, ...[...scopes].sort()]), scopes);
+      const isOld = await isLegacyRequest(request, undefined, { maxRequestBodySize: MAX_BODY_BYTES });
+      if (!isOld) return await desk.modern.fetch(request);
+      return await sessions.fetch(request, desk) ?? await desk.stateless(request);
+    },
+    async close() {
+      closing.abort();
+      await sessions.close();
+      await Promise.all([...desks.values()].map(({ modern }) => modern.close()));
+      for (const { watch } of desks.values()) watch.close();
+    },
   };
 }

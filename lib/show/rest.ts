@@ -208,9 +208,9 @@ class Rest implements RestDoor {
   async #speakMcp(context: Context<Env>): Promise<Response> {
     const admission = admit(context.req.raw, context.env.peer, this.#options.access());
     if (!admission.ok) return errorResponse(admission);
-    const { services, report } = this.#options;
-    this.#mcp ??= import("./mcp_http.ts").then(({ openMcpHttp }) => openMcpHttp({ services, report }));
-    return await (await this.#mcp).fetch(context.req.raw, admission.scopes);
+    const { services, clock, report } = this.#options;
+    this.#mcp ??= import("./mcp_http.ts").then(({ openMcpHttp }) => openMcpHttp({ services, clock, report }));
+    return await (await this.#mcp).fetch(context.req.raw, admission);
   }
 
   async #file(context: Context<Env>): Promise<Response> {

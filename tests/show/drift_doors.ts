@@ -98,6 +98,7 @@ async function askMcp(box: DriftBox, operation: Operation, input: Input): Promis
   const stop = new AbortController();
   const served = serveMcpStdio({
     invoker: local(box),
+    clock: box.clock,
     signal: stop.signal,
     onError: (error) => box.report(error, "mcp"),
     transport: far,
@@ -166,7 +167,7 @@ async function runJson(
     signal: new AbortController().signal,
     report: box.report,
     invoker: call.invoker,
-    commands: { serve: nobody, demo: nobody, config: nobody },
+    commands: { serve: nobody, demo: nobody, config: nobody, mcp: nobody },
     serviceFlags: {},
   });
   const said = saidOf(JSON.parse(stdout));

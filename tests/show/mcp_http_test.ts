@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { sample } from "../operations/fake_values.ts";
 import type { Peer } from "../../lib/show/access.ts";
 import { LOCAL, openDoor, SOCKET, STRANGER } from "./rest_door.ts";
 import type { OpenDoor } from "./rest_door.ts";
@@ -9,12 +10,13 @@ async function connect(
   { door }: OpenDoor,
   peer: Peer,
   mode: "legacy" | "auto",
-  headers: Record<string, string> = {},
+  { line, headers = {} }: { readonly line?: AbortSignal; readonly headers?: Record<string, string> } = {},
 ): Promise<Client> {
   const client = new Client({ name: "test", version: "0" }, { versionNegotiation: { mode } });
   const transport = new StreamableHTTPClientTransport(new URL("http://127.0.0.1:9090/mcp"), {
     fetch: (input, init) => {
-      const request = new Request(input, init);
+      const signals = [init?.signal, line].filter((signal) => signal != null);
+      const request = new Request(input, { ...init, signal: AbortSignal.any(signals) });
       request.headers.set("host", "127.0.0.1:9090");
       for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
       return door.fetch(request, peer);
@@ -58,28 +60,77 @@ Deno.test("a caller's scopes hold here too, and another's don't leak", async () 
 Deno.test("strangers, foreign pages and foreign names are refused before MCP sees them", async () => {
   const open = openDoor();
   await assert.rejects(connect(open, STRANGER, "legacy"));
-  await assert.rejects(connect(open, LOCAL, "legacy", { origin: "http://evil.example" }));
-  await assert.rejects(connect(open, LOCAL, "legacy", { host: "evil.example" }));
+  await assert.rejects(connect(open, LOCAL, "legacy", { headers: { origin: "http://evil.example" } }));
+  await assert.rejects(connect(open, LOCAL, "legacy", { headers: { host: "evil.example" } }));
+});
+
+/** A purge that goes on until its signal aborts. */
+function endlessPurge({ box }: OpenDoor): Promise<AbortSignal> {
+  const going = Promise.withResolvers<AbortSignal>();
+  box.answers.purge = ({ signal }) => {
+    going.resolve(signal);
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  };
+  return going.promise;
+}
+
+for (const mode of ["legacy", "auto"] as const) {
+  Deno.test(`hanging up doesn't cancel what a tool started; a stopping service does (${mode})`, async () => {
+    const open = openDoor();
+    const going = endlessPurge(open);
+    const line = new AbortController();
+    const client = await connect(open, LOCAL, mode, { line: line.signal });
+    const calling = client.callTool({ name: "purge_comfyui_vram", arguments: {} });
+    const signal = await going;
+    line.abort();
+    await assert.rejects(Promise.race([calling, client.close().then(() => Promise.reject(new Error("gone")))]));
+    await open.box.clock.settle();
+    assert.equal(signal.aborted, false);
+    await open.door.close();
+    assert.equal(signal.aborted, true);
+    await calling.catch(() => {});
+  });
+}
+
+Deno.test("a cancel that is said in a session ends the work", async () => {
+  const open = openDoor();
+  const going = endlessPurge(open);
+  const client = await connect(open, LOCAL, "legacy");
+  const abort = new AbortController();
+  const calling = client.callTool({ name: "purge_comfyui_vram", arguments: {} }, { signal: abort.signal });
+  const signal = await going;
+  abort.abort();
+  await assert.rejects(calling);
+  await open.box.clock.settle();
+  assert.equal(signal.aborted, true);
+  await client.close();
+  await open.door.close();
 });
 
 for (const mode of ["legacy", "auto"] as const) {
-  Deno.test(`hanging up doesn't cancel what a tool started (${mode})`, async () => {
+  Deno.test(`who subscribed is told of changes, and of nothing after (${mode})`, async () => {
     const open = openDoor();
-    const going = Promise.withResolvers<AbortSignal>();
-    open.box.answers.purge = ({ signal }) => {
-      going.resolve(signal);
-      return new Promise(() => {});
-    };
+    const { box } = open;
     const client = await connect(open, LOCAL, mode);
-    const abort = new AbortController();
-    const calling = client.callTool({ name: "purge_comfyui_vram", arguments: {} }, { signal: abort.signal });
-    const signal = await going.promise;
-    abort.abort();
-    await assert.rejects(calling);
-    await open.box.clock.settle();
-    assert.equal(signal.aborted, false);
+    const seen: string[] = [];
+    const told = Promise.withResolvers<void>();
+    client.setNotificationHandler("notifications/resources/updated", ({ params }) => {
+      seen.push(params.uri);
+      told.resolve();
+    });
+    const uri = "gpu://metrics/live";
+    const subscription = mode === "auto" ? await client.listen({ resourceSubscriptions: [uri] }) : null;
+    if (mode === "legacy") await client.subscribeResource({ uri });
+    await box.clock.settle();
+    assert.equal(box.subscribers, 1);
+    box.show({ sample: sample({ seq: 1, atMs: sample().atMs + 1000 }) });
+    await told.promise;
+    assert.deepEqual(new Set(seen), new Set([uri]));
+    if (mode === "legacy") await client.unsubscribeResource({ uri });
+    await subscription?.close();
+    await box.clock.settle();
+    assert.equal(box.subscribers, 0, "what nobody listens to was still followed");
     await client.close();
     await open.door.close();
-    assert.equal(signal.aborted, true, "a stopping service still ends it");
   });
 }

@@ -23,6 +23,7 @@ async function connect(options: { box?: FakeBox; scopes?: Scopes; isReadOnly?: b
   const invoker = localInvoker({ services: () => box.services, scopes, report: box.report, isReadOnly });
   const served = serveMcpStdio({
     invoker,
+    clock: box.clock,
     signal: stop.signal,
     onError: (error) => box.defects.push(error),
     transport: far,
@@ -159,6 +160,7 @@ Deno.test("resources answer what their operations answer", async () => {
     "gpu://models/catalog",
     "gpu://cache/residency",
     "gpu://history/switches",
+    "gpu://analytics/profiles",
     "gpu://overclock/profiles",
   ]);
   for (const { uri } of resources) {
