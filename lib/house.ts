@@ -26,6 +26,7 @@ import { checkTuning } from "./services/card_health.ts";
 import { CardKeeper, firstTuning, type TuningPorts } from "./services/card_keeper.ts";
 import { CacheKeeper, type CachePorts } from "./services/cache_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
+import { BenchmarkService } from "./services/benchmark.ts";
 import { EvidenceKeeper } from "./services/evidence.ts";
 import { seedFootprints } from "./services/footprints.ts";
 import { HealthService } from "./services/health.ts";
@@ -149,6 +150,21 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       live.remember(item);
       evidence.recorded(item);
     },
+    gate: () => admission.view(),
+  });
+  const admission: AdmissionService = new AdmissionService({
+    clock,
+    state: () => machine.state.gate,
+    send,
+    amend: (key, fields, reason) => performer.perform({ kind: "amend", key, fields, reason }),
+  });
+  const benchmark = new BenchmarkService({
+    clock,
+    log,
+    store,
+    arbitration,
+    state: () => machine.state.arbiter,
+    onRecorded: (item) => live.remember(item),
   });
   const card: CardKeeper = new CardKeeper({
     ...ports,
@@ -177,7 +193,10 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   const comfyWatch = watchComfy({
     api: ports.comfy,
     clock,
-    onActivity: ({ atMs, queueRemaining }) => send({ type: "comfyActivity", atMs, queueRemaining }),
+    onActivity: ({ atMs, queueRemaining }) => {
+      send({ type: "comfyActivity", atMs, queueRemaining });
+      benchmark.comfyHeard(queueRemaining);
+    },
     onCompleted: (completion, timed) => {
       log.debug("A prompt ended", { prompt: completion.promptId, status: completion.status });
       evidence.completed(completion, timed, clock.wallMs());
@@ -245,6 +264,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   const close = async () => {
     stopping.abort(new Error("shutdown"));
     ollamaWatch.stop();
+    benchmark,
     comfyWatch.stop();
     cache.stop();
     storeWatch.stop();

@@ -78,6 +78,7 @@ checkDrift("fakes", {
     pin: [{ model_name: "qwen3:14b" }, { filepath: "/a/b", budget_gb: 2 }, {}],
     unpin: [{ model_name: "qwen3:14b" }, {}],
     "set-pinned": [{ pinned: true, model_name: "qwen3:14b" }, { pinned: false, filepath: "/a" }],
+    benchmark: [{}, { iterations: 3, models: ["qwen3:14b", "llama3.1:8b"] }, { models: ["nope"] }, { wait: false }],
     "set-arbitration": [
       { mode: "observe" },
       { mode: "paused", until: "2h", keep: ["a", "b"] },

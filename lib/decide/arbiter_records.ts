@@ -49,6 +49,16 @@ export function purgeRecord(result: PurgeResult): Recorded {
 
 export function swapRecord(result: SwitchResult): Recorded {
   return {
+function phaseFields(phases: SwitchResult["phases"]): Readonly<Record<string, unknown>> {
+  return {
+    room_ms: round(phases.roomMs),
+    wait_ms: round(phases.waitMs),
+    load_ms: round(phases.loadMs),
+    answer_ms: round(phases.answerMs),
+    read_back_ms: round(phases.readBackMs),
+  };
+}
+
     kind: "swap",
     fields: {
       model: result.targetModel,
@@ -57,6 +67,7 @@ export function swapRecord(result: SwitchResult): Recorded {
       total_ms: round(result.totalMs),
       gb_per_s: result.bytesPerSecond === null ? null : round(result.bytesPerSecond / 1e9, 2),
       class: result.class,
+      phases: phaseFields(result.phases),
       class_basis: result.classBasis,
       is_ram_hit: result.class === "ram_hit",
       suspected_partial_load: null,

@@ -31,7 +31,7 @@ export function keepResults(state: ArbiterState, moved: Moved, { isAsked, atMs }
     if (yielded.outcome !== "nothing_loaded" || isAsked && job.kind === "yield") {
       effects.push({ kind: "record", key, item: yieldRecord(yielded), reason: yielded.message });
     }
-    next = afterYield(next, yielded, { key, job, atMs });
+    next = afterYield(withoutReleased(next, yielded), yielded, { key, job, atMs });
   }
   if (purged !== null) {
     const key = recordKey(job.generation, "purge");
@@ -62,6 +62,19 @@ function afterYield(
     watched,
     margin: { ...margin, concludedMs: atMs, confirmedMs },
     loserOutUntilMs: atMs + state.policy.margin.loserOutMs,
+/** What has just been released is no longer resident, whatever the last sample shows: the next job decides by that. */
+function withoutReleased(state: ArbiterState, { outcome, models, pids }: YieldResult): ArbiterState {
+  const { sample } = state;
+  if (sample === null || outcome !== "released") return state;
+  const { resident, runners } = sample.ollama;
+  const ollama = {
+    ...sample.ollama,
+    resident: resident.filter((row) => !models.includes(row.name)),
+    runners: runners.filter((runner) => !pids.includes(runner.pid)),
+  };
+  return { ...state, sample: { ...sample, ollama } };
+}
+
   };
 }
 

@@ -44,6 +44,10 @@ export interface SwitchJob {
   /** What of it was in memory just before the load; null where that couldn't be told. */
   readonly residency: LoadResidency | null;
   readonly vramBytes: Bytes | null;
+  /** Held back in all, and when the load was last asked for and answered: where the time went. */
+  readonly waitedMs: number;
+  readonly loadAskedMs: MonotonicMs | null;
+  readonly loadEndedMs: MonotonicMs | null;
   readonly spilled: boolean | null;
   /** What else `/api/ps` listed after the load; null while it hasn't said. */
   readonly othersAfter: readonly string[] | null;
@@ -78,6 +82,9 @@ export function startSwitch(
     othersAfter: null,
   };
   const early = refuseEarly(model, context.sample);
+    waitedMs: 0,
+    loadAskedMs: null,
+    loadEndedMs: null,
   return early === null ? advance(job, context) : refuse(job, early);
 }
 
@@ -208,8 +215,9 @@ function after(effects: readonly ArbiterEffect[], step: SwitchStep): SwitchStep 
   return effects.length === 0 ? step : { ...step, effects: [...effects, ...step.effects] };
 }
 
-function waitOut(job: SwitchJob, { loserOutUntilMs: untilMs }: JobContext): SwitchStep {
-  const next: SwitchJob = { ...job, substep: job.substep + 1, step: { name: "wait", untilMs } };
+function waitOut(job: SwitchJob, { loserOutUntilMs: untilMs, atMs }: JobContext): SwitchStep {
+  const waitedMs = job.waitedMs + untilMs - atMs;
+  const next: SwitchJob = { ...job, substep: job.substep + 1, step: { name: "wait", untilMs }, waitedMs };
   const reason = "ComfyUI may not see another's allocation for 2 s after a hand-off";
   return {
     job: next,
@@ -220,7 +228,7 @@ function waitOut(job: SwitchJob, { loserOutUntilMs: untilMs }: JobContext): Swit
 
 function load(job: SwitchJob, { atMs, policy }: JobContext): SwitchStep {
   const untilMs = atMs + policy.load.deadlineMs + DEADLINE_GRACE_MS;
-  const next: SwitchJob = { ...job, substep: job.substep + 1, step: { name: "load", untilMs } };
+  const next: SwitchJob = { ...job, substep: job.substep + 1, step: { name: "load", untilMs }, loadAskedMs: atMs };
   const generation = generationOf(next);
   const reason = job.isRetry
     ? `${job.request.model} was refused for want of memory: the one retry`

@@ -1,5 +1,5 @@
 /** After a load: read back what it takes and whether it spilled, and put the answer together. */
-import type { SwitchResult } from "../model/arbitration.ts";
+import type { SwapPhases, SwitchResult } from "../model/arbitration.ts";
 import type { ArbiterEvent, Generation } from "../model/events.ts";
 import type { LoadReply } from "../model/ports.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
@@ -29,6 +29,7 @@ export function beginSettle(job: SwitchJob, reply: LoadReply, { atMs }: JobConte
     ...job,
     substep: job.substep + 1,
     reply,
+    loadEndedMs: atMs,
     step: { name: "settle", runners: null, isListed: false },
   };
   const reason = "read back what was loaded";
@@ -121,6 +122,7 @@ export function concludeSwitch(job: SwitchJob, { sample, atMs }: JobContext): Sw
     targetModel: entry?.name ?? model,
     totalMs: atMs - job.startedMs,
     loadMs,
+    phases: phasesOf(job, { loadMs, atMs }),
     tokensPerSecond: job.reply?.tokensPerSecond ?? null,
     response: job.reply?.response ?? "",
     class: found.class,
@@ -137,6 +139,22 @@ export function concludeSwitch(job: SwitchJob, { sample, atMs }: JobContext): Sw
     verdict: alreadyResident ? "Already resident" : verdictOf(found),
   };
   return { job, effects: [], result: { kind: "switch", value } };
+}
+
+function phasesOf(
+  job: SwitchJob,
+  { loadMs, atMs }: { readonly loadMs: number | null; readonly atMs: number },
+): SwapPhases {
+  const { startedMs, waitedMs, loadAskedMs, loadEndedMs, reply } = job;
+  const hasMadeRoom = job.yielded !== null || job.purged !== null || job.isRetry;
+  const totalMs = reply?.totalDurationMs ?? null;
+  return {
+    roomMs: hasMadeRoom && loadAskedMs !== null ? loadAskedMs - startedMs - waitedMs : null,
+    waitMs: waitedMs > 0 ? waitedMs : null,
+    loadMs,
+    answerMs: totalMs === null ? null : Math.max(0, totalMs - (reply?.loadDurationMs ?? 0)),
+    readBackMs: loadEndedMs === null ? null : atMs - loadEndedMs,
+  };
 }
 
 /** True when a model that this switch let stay is gone: its eviction is part of the load's duration. */

@@ -100,11 +100,26 @@ export interface SwitchResult {
   readonly residencyBeforePct: number | null;
   readonly reclaimedBytes: Bytes | null;
   readonly vramBytes: Bytes | null;
+/** Where a switch's time went, ms, in this order. Null: there was no such part, or nobody says how long it took. */
+export interface SwapPhases {
+  /** Others unloaded and ComfyUI reclaimed, each confirmed; a first try that was refused counts here, too. */
+  readonly roomMs: number | null;
+  /** Held back, so that ComfyUI surely saw the hand-off. */
+  readonly waitMs: number | null;
+  /** Ollama's own figure. */
+  readonly loadMs: number | null;
+  /** Prompt and answer, by Ollama's own figures. */
+  readonly answerMs: number | null;
+  /** From Ollama's reply until the driver had shown what it takes. */
+  readonly readBackMs: number | null;
+}
+
   readonly spilled: boolean | null;
   /** True when it was resident already and nothing was loaded. */
   readonly alreadyResident: boolean;
   readonly yielded: YieldResult | null;
   readonly purged: PurgeResult | null;
+  readonly phases: SwapPhases;
   readonly retried: boolean;
   readonly verdict: string;
 }

@@ -11,6 +11,7 @@ export const HISTORY_KINDS = [
   "profile",
   "governor",
   "autotune",
+  "benchmark",
   "arbitration",
   "fault",
   "service",

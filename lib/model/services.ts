@@ -13,6 +13,7 @@ import type {
 } from "./arbitration.ts";
 import type { Metric, ProfileReport, RankedModel, Series, SwapReport } from "./analytics.ts";
 import type { CacheReport, CacheTotals, FileChoice, PinResult, WarmPlan, WarmResult } from "./cache.ts";
+import type { BenchmarkRequest, BenchmarkResult } from "./benchmark.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { FootprintRow, PlanRequest, WorkloadPlan } from "./footprints.ts";
 import type { HistoryItem, HistoryKind, HistoryQuery, StoreStatus, TelemetryRow } from "./history.ts";
@@ -112,6 +113,11 @@ export type RunState = "running" | "done" | "failed" | "cancelled";
 /** Long work by id. A door that hangs up never cancels one. */
 export interface RunView {
   readonly id: string;
+/** Transitions between models, measured. Gives way to ComfyUI; refuses while it executes. */
+export interface Benchmark {
+  run(request: BenchmarkRequest, call: CallOptions): Promise<BenchmarkResult>;
+}
+
   /** The operation's name. */
   readonly operation: string;
   readonly state: RunState;
@@ -249,3 +255,4 @@ export interface Services {
   readonly cache: Cache;
   readonly card: Card;
 }
+  readonly benchmark: Benchmark;

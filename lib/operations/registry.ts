@@ -2,6 +2,7 @@
 import type * as z from "zod";
 import { analyticsModels, analyticsProfiles, analyticsSwaps, analyticsTimeseries } from "./analytics.ts";
 import { arbitration, setArbitration, why } from "./arbitration.ts";
+import { benchmark } from "./benchmark.ts";
 import { cacheReport, warmPlan } from "./cache.ts";
 import { fan, setFan } from "./fan.ts";
 import { governor, setGovernor } from "./governor.ts";
@@ -56,6 +57,7 @@ const OPERATIONS = [
   fan,
   setFan,
   overclock,
+  benchmark,
   applyProfile,
   saveProfile,
   deleteProfile,

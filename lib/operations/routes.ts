@@ -44,6 +44,7 @@ export const ROUTES = {
   "set-pinned": { method: "POST", path: "/api/cache/pinned" },
   "set-arbitration": { method: "POST", path: "/api/arbitration" },
   fan: { method: "GET", path: "/api/gpu/fan" },
+  benchmark: { method: "POST", path: "/api/benchmark" },
   "set-fan": { method: "POST", path: "/api/gpu/fan" },
   overclock: { method: "GET", path: "/api/overclock" },
   "apply-profile": { method: "POST", path: "/api/overclock/apply" },

@@ -1,5 +1,6 @@
 /** Answers for people: tables and sentences with units. `--json` has everything; here stands what one looks for. */
 import type { Operations } from "../operations/registry.ts";
+import { renderBenchmark } from "./cli_benchmark.ts";
 import { renderCache, renderPlan, renderWarm } from "./cli_cache.ts";
 import { labelled, quantity, table } from "./cli_output.ts";
 import type { Style } from "./cli_output.ts";
@@ -61,6 +62,7 @@ const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
   "warm-plan": renderPlan,
   "warm-all": renderWarm,
   "warm-model": renderWarm,
+  benchmark: renderBenchmark,
 };
 
 function renderMemory(ram: Answer<"memory">, style: Style): string {
@@ -152,6 +154,7 @@ function renderSwitch(value: Answer<"switch-model">, style: Style): string {
       "took",
       `${quantity(value.total_duration_ms, "ms", 0)}, of it loading ${quantity(value.load_duration_ms, "ms", 0)}`,
     ],
+    ["phases", phasesLine(value.phases)],
     ["class", `${value.class} (${value.class_basis}), ${quantity(value.gb_per_s, "GB/s")}`],
     [
       "VRAM",
@@ -159,6 +162,18 @@ function renderSwitch(value: Answer<"switch-model">, style: Style): string {
     ],
     ["speed", quantity(value.tokens_per_sec, "tokens/s", 1)],
   ], style) + (value.response.trim() === "" ? "" : `\n${value.response.trim()}\n`);
+}
+
+/** Only the parts that there were. */
+function phasesLine(phases: Answer<"switch-model">["phases"]): string {
+  const named = [
+    ["making room", phases.room_ms],
+    ["waiting", phases.wait_ms],
+    ["load", phases.load_ms],
+    ["answer", phases.answer_ms],
+    ["reading back", phases.read_back_ms],
+  ] as const;
+  return named.flatMap(([name, ms]) => ms === null ? [] : `${name} ${quantity(ms, "ms", 0)}`).join(", ") || "–";
 }
 
 /** Anything else: one labelled line a field. */

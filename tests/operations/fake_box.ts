@@ -9,6 +9,7 @@ import { createRuns } from "../../lib/services/runs.ts";
 import type { RunKeeper } from "../../lib/services/runs.ts";
 import { fakeAnalytics } from "./fake_analytics.ts";
 import { fakeCache } from "./fake_cache.ts";
+import { fakeBenchmark } from "./fake_benchmark.ts";
 import { fakePlanner } from "./fake_planner.ts";
 import { fakeCard } from "./fake_card.ts";
 import { ARBITRATION, GB16, HISTORY, MODELS, purgeResult, sample, switchResult, yieldResult } from "./fake_values.ts";
@@ -97,6 +98,7 @@ class Screen {
   constructor(simulation: string | null, isBlank: boolean) {
     this.#isBlank = isBlank;
     this.current = {
+      benchmark: fakeBenchmark(note),
       sample: sample({ simulated: simulation !== null }),
       arbitration: ARBITRATION,
       history: HISTORY,

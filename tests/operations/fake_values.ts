@@ -205,6 +205,7 @@ export function switchResult(change: Partial<SwitchResult> = {}): SwitchResult {
     totalMs: 5200,
     loadMs: 4901.2,
     tokensPerSecond: 73.126,
+    phases: { roomMs: 180, waitMs: null, loadMs: 4901.2, answerMs: 61.4, readBackMs: 9 },
     response: "Hi",
     class: "ram_hit",
     classBasis: "2.63 GB/s",

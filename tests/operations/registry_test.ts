@@ -34,6 +34,7 @@ const CONTRACT: readonly (readonly [string, string, string | null, string | null
   ["pin", "POST /api/cache/pin", null, "cache pin"],
   ["unpin", "POST /api/cache/unpin", null, "cache unpin"],
   ["set-pinned", "POST /api/cache/pinned", "set_pinned_models", null],
+  ["benchmark", "POST /api/benchmark", "run_model_switch_benchmark", "benchmark"],
   ["set-arbitration", "POST /api/arbitration", "set_arbitration_mode", "arbitration set"],
   ["fan", "GET /api/gpu/fan", "get_gpu_fan_status", "fan"],
   ["set-fan", "POST /api/gpu/fan", "set_gpu_fan_speed", "fan set"],
