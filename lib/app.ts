@@ -16,8 +16,6 @@ import { memoryStore } from "./record/memory_store.ts";
 import { readOnlyStore } from "./record/read_only_store.ts";
 import { accessOf, type Base, openHouseOn, openService, reportDefect, retentionOf } from "./service.ts";
 import { type AccessPolicy, ALL_SCOPES, refuseBind } from "./show/access.ts";
-import type { CliAddress } from "./show/cli_commands.ts";
-import { findService } from "./show/http_invoker.ts";
 import { type Invoker, localInvoker } from "./show/invoker.ts";
 import { systemClock } from "./system/clock.ts";
 import { stderrLog } from "./system/log.ts";
@@ -127,30 +125,11 @@ function isRestore({ cli }: Operation): boolean {
 }
 
 /**
- * Where a command's call goes: to the running service, looked for at its socket and its port; without one, to a house
- * that only reads (SPEC 7, One owner).
+ * Where a call goes that no service takes: to a house that only reads (SPEC 7, One owner). `isBare`: with no more rights
+ * than a stranger on this machine has.
  */
-export async function findInvoker(address: CliAddress): Promise<Invoker> {
-  const flags = Object.entries(address).flatMap(([name, value]) =>
-    name === "token" || value === null ? [] : [`--${name}=${value}`]
-  );
-  const base = openBase([...flags, "--log-level=error"]);
-  const { config, surroundings } = base.loaded;
-  const isPortNamed = address.host !== null || address.port !== null;
-  const isSocketNamed = address.socket !== null;
-  const { host, port } = config.server;
-  const search = await findService({
-    socketPaths: isPortNamed && !isSocketNamed ? [] : base.places.clientSockets,
-    url: isSocketNamed && !isPortNamed ? null : `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${port}`,
-    token: address.token ?? surroundings.token,
-  }, base.clock);
-  if (search.invoker !== null) return search.invoker;
-  // Who names a service wants that one's word, not what this machine looks like from here.
-  if (isPortNamed || isSocketNamed) {
-    throw new Failure("unavailable", `No HyperSwap service answers there: ${search.tried.join("; ")}`, {
-      hint: "Start it with hyperswap serve, or leave --host, --port and --socket out to look for one",
-    });
-  }
+export function openReadingInvoker(args: readonly string[], isBare: boolean): Invoker {
+  const base = openBase([...args, "--log-level=error"]);
   let house: Promise<Reader> | null = null;
   const scopes = ALL_SCOPES;
   const report = (error: unknown, operation: string) => reportDefect(base, error, operation);
@@ -163,7 +142,7 @@ export async function findInvoker(address: CliAddress): Promise<Invoker> {
   return {
     ...inner,
     invoke: async (operation, input, call) => {
-      if (!isRestore(operation)) return await inner.invoke(operation, input, call);
+      if (isBare || !isRestore(operation)) return await inner.invoke(operation, input, call);
       const { openLoneCard } = await import("./lone_card.ts");
       await using card = await openLoneCard(base);
       return await localInvoker({ services: () => card.services, scopes, report }).invoke(operation, input, call);

@@ -1,10 +1,8 @@
-/**
- * The configuration, from flags over environment over file over defaults. The only reader of the environment and of the
- * configuration file.
- */
+/** The configuration, from flags over environment over file over defaults. */
 import { parse as parseToml, TomlError } from "smol-toml";
 import { didYouMean } from "../model/did_you_mean.ts";
 import { Failure, messageOf } from "../model/failure.ts";
+import { readEnvironment, type Surroundings, surroundingsOf, usualFiles } from "./environment.ts";
 import { configKeys, ENV_ALIASES, FLAG_KEYS } from "./keys.ts";
 import { refuseConfig } from "./problems.ts";
 import { type Config, ConfigSchema } from "./schema.ts";
@@ -32,24 +30,11 @@ export interface Loaded {
   readonly surroundings: Surroundings;
 }
 
-/** Places and sockets that the environment names. */
-export interface Surroundings {
-  readonly notifySocket: string | null;
-  readonly watchdogUsec: number | null;
-  readonly stateDirectory: string | null;
-  readonly runtimeDirectory: string | null;
-  readonly xdgStateHome: string | null;
-  readonly xdgRuntimeDir: string | null;
-  readonly home: string | null;
-  /** `HYPERSWAP_TOKEN`: what the command line sends to a service that asks for one. */
-  readonly token: string | null;
-}
-
 type Tree = Record<string, unknown>;
 
 /** Reads everything; throws Failure invalid_input that names key, value, source and what is accepted. */
 export function loadConfig(options: LoadOptions): Loaded {
-  const env = options.env ?? Deno.env.toObject();
+  const env = options.env ?? readEnvironment();
   const { file, text } = findFile(options, env);
   const origins: Record<string, string> = {};
   const tree = file === null ? {} : parseTree(file, text);
@@ -90,11 +75,6 @@ function findFile(
     }
   }
   return { file: null, text: "" };
-}
-
-function usualFiles(env: Readonly<Record<string, string>>): readonly string[] {
-  const base = env["XDG_CONFIG_HOME"] || (env["HOME"] ? `${env["HOME"]}/.config` : null);
-  return [...(base === null ? [] : [`${base}/hyperswap/hyperswap.toml`]), "/etc/hyperswap/hyperswap.toml"];
 }
 
 function parseTree(file: string, text: string): Tree {
@@ -189,22 +169,4 @@ function leaves(tree: Tree, prefix = ""): string[] {
   return Object.entries(tree).flatMap(([key, value]) =>
     isTree(value) ? leaves(value, `${prefix}${key}.`) : [`${prefix}${key}`]
   );
-}
-
-function surroundingsOf(env: Readonly<Record<string, string>>): Surroundings {
-  const text = (name: string) => {
-    const value = env[name];
-    return value === undefined || value === "" ? null : value;
-  };
-  const usec = Number(text("WATCHDOG_USEC") ?? "");
-  return {
-    notifySocket: text("NOTIFY_SOCKET"),
-    watchdogUsec: Number.isFinite(usec) && usec > 0 ? usec : null,
-    stateDirectory: text("STATE_DIRECTORY")?.split(":")[0] ?? null,
-    runtimeDirectory: text("RUNTIME_DIRECTORY")?.split(":")[0] ?? null,
-    xdgStateHome: text("XDG_STATE_HOME"),
-    xdgRuntimeDir: text("XDG_RUNTIME_DIR"),
-    home: text("HOME"),
-    token: text("HYPERSWAP_TOKEN"),
-  };
 }

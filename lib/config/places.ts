@@ -1,5 +1,11 @@
 /** Where things stand when the configuration doesn't say: state, socket, and the lock that decides who owns the card. */
-import type { Loaded } from "./load.ts";
+import type { Surroundings } from "./environment.ts";
+
+/** What of the configuration places depend on. */
+export interface PlacesOptions {
+  readonly config: { readonly server: { readonly state_dir: string; readonly socket: string } };
+  readonly surroundings: Surroundings;
+}
 
 export interface Places {
   readonly stateDir: string;
@@ -12,7 +18,7 @@ export interface Places {
 const SYSTEM_SOCKET = "/run/hyperswap/hyperswap.sock";
 
 /** `isRoot` decides between the system's places and the user's. */
-export function placesOf({ config, surroundings }: Pick<Loaded, "config" | "surroundings">, isRoot: boolean): Places {
+export function placesOf({ config, surroundings }: PlacesOptions, isRoot: boolean): Places {
   const { stateDirectory, runtimeDirectory, xdgStateHome, xdgRuntimeDir, home } = surroundings;
   const userState = `${xdgStateHome ?? `${home ?? "/tmp"}/.local/state`}/hyperswap`;
   const stateDir = config.server.state_dir || stateDirectory || (isRoot ? "/var/lib/hyperswap" : userState);

@@ -47,6 +47,11 @@ export function styleFor(isTerminal: boolean): Style {
   return isTerminal ? { bold: paint(1), dim: paint(2), good: paint(32), warn: paint(33), bad: paint(31) } : PLAIN;
 }
 
+/** What a simulated box is called: every door says it, the command line on stderr, since stdout is the answer's. */
+export function simulationNote(simulation: string, style: Style): string {
+  return `${style.warn(`SIMULATED: nothing here is real hardware (${simulation})`)}\n`;
+}
+
 /** Clears a terminal's screen, for views that repeat. */
 export const CLEAR_SCREEN = `${ESCAPE}[2J${ESCAPE}[H`;
 

@@ -216,9 +216,40 @@ export const AREAS: readonly Area[] = [
   },
   {
     ...NONE,
+    path: "lib/quick.ts",
+    values: [
+      ...["lib/config/address.ts", "lib/config/environment.ts", "lib/show/cli_quick.ts", "lib/show/cli_output.ts"],
+      "lib/system/clock.ts",
+    ],
+    builtins: [],
+    reason: "the quick answer costs little more than an empty program: no library, no schema, no operation",
+  },
+  {
+    ...NONE,
+    path: "lib/client.ts",
+    values: [
+      ...["lib/model/", "lib/config/", "lib/show/http_invoker.ts", "lib/show/invoker.ts", "lib/system/clock.ts"],
+      "lib/app.ts",
+    ],
+    types: ["lib/show/cli_commands.ts"],
+    builtins: [],
+    reason: "the client looks for a running service, and hands over to app where there is none",
+  },
+  {
+    ...NONE,
+    path: "lib/command_line.ts",
+    values: [
+      ...["lib/model/", "lib/config/environment.ts", "lib/setup/", "lib/show/cli*", "lib/system/clock.ts"],
+      ...["lib/client.ts", "lib/app.ts"],
+    ],
+    builtins: [],
+    reason: "the command line hands argv to app, client, setup or the CLI and has no logic",
+  },
+  {
+    ...NONE,
     path: "main.ts",
-    values: ["lib/app.ts", "lib/setup/", "lib/show/cli*"],
-    reason: "main hands argv to app, setup or the CLI and has no logic",
+    values: ["lib/quick.ts", "lib/command_line.ts", "lib/show/cli_output.ts"],
+    reason: "main hands argv to the quick answer or the command line and has no logic",
   },
   {
     ...NONE,

@@ -35,13 +35,13 @@ const RULES: readonly Rule[] = [
   { pattern: member("Deno", "UnsafeFnPointer"), allowedIn: ["ffi/"], reason: "C is called only from ffi" },
   {
     pattern: member("Deno", "env"),
-    allowedIn: ["lib/config/load.ts"],
-    reason: "the environment is read only by lib/config/load.ts; take the configuration instead",
+    allowedIn: ["lib/config/environment.ts"],
+    reason: "the environment is read only by lib/config/environment.ts; take the configuration instead",
   },
   {
     pattern: member("process", "env"),
-    allowedIn: ["lib/config/load.ts"],
-    reason: "the environment is read only by lib/config/load.ts; take the configuration instead",
+    allowedIn: ["lib/config/environment.ts"],
+    reason: "the environment is read only by lib/config/environment.ts; take the configuration instead",
   },
   {
     pattern: global("console"),

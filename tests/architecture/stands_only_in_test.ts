@@ -5,7 +5,7 @@ const TIME = "clocks, timers and randomness stand only in lib/system and lib/lab
 const PROCESS = "the service starts no process, ever";
 const IN_SIGHT = "a name that is put together at run time can't be checked";
 const C = "no C function that starts a process, or looks one up by name, is bound";
-const ENV = "the environment is read only by lib/config/load.ts; take the configuration instead";
+const ENV = "the environment is read only by lib/config/environment.ts; take the configuration instead";
 const CONSOLE = "console stands only in lib/system/log.ts and lib/show/cli: take the Log port";
 
 /** Planted code, and what is said of it: name and reason. */
@@ -77,7 +77,7 @@ const ALLOWED: readonly (readonly [path: string, source: string])[] = [
   ["ffi/nvml.ts", `Deno.dlopen(path, NVML_SYMBOLS); new Deno.UnsafeFnPointer(pointer, type);`],
   ["ffi/libc.ts", `PATTERN.exec(text); const system_id = 1; syscall(451n, fd); structuredClone(a);`],
   ["ffi/nvml_library.ts", `throw new NvmlError("dlopen", 12);`],
-  ["lib/config/load.ts", `Deno.env.get("HYPERSWAP_PORT"); process.env.HOME;`],
+  ["lib/config/environment.ts", `Deno.env.get("HYPERSWAP_PORT"); process.env.HOME;`],
   ["lib/system/clock.ts", `Date.now(); performance.now(); setTimeout(f, 1); Math.random(); crypto.randomUUID();`],
   ["lib/lab/lab_clock.ts", `new Date(); AbortSignal.timeout(1);`],
   ["lib/system/log.ts", `console.error(line);`],
