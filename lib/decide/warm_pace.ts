@@ -108,6 +108,14 @@ export function isSuspicious({ reads, ownBytes, leastReadsPerByte }: Noise): boo
   return reads - own > Math.max(8, own);
 }
 
+/**
+ * Whether the kernel may read ahead of us. Its windows of up to 16 MiB come in after the call that set them off: beside
+ * others that is a burst they wait for, and it falls into the silence, where it would pass for theirs.
+ */
+export function readsAhead({ bytesPerS }: Pick<PaceState, "bytesPerS">): boolean {
+  return bytesPerS === null || bytesPerS > POLITE_BYTES_PER_S;
+}
+
 /** When the next read may begin; `fromMs` is when this one began, `dueMs` when it was due. */
 export function nextReadMs(
   state: PaceState,

@@ -6,6 +6,7 @@ import {
   nextReadMs,
   type PaceState,
   POLITE_BYTES_PER_S,
+  readsAhead,
   reducePace,
   type Silence,
 } from "../decide/warm_pace.ts";
@@ -61,6 +62,11 @@ export class WarmPacer {
   /** Null = as fast as the disk can. */
   get bytesPerS(): number | null {
     return this.#state.bytesPerS;
+  }
+
+  /** What the kernel is to be told of how the file is read. */
+  get advice(): "sequential" | "random" {
+    return readsAhead(this.#state) ? "sequential" : "random";
   }
 
   get heldBackMs(): number {
@@ -133,7 +139,8 @@ export class WarmPacer {
     const { sinceMs, use, ownBytes } = this.#noise;
     const now = this.#parts.disks.use();
     if (use === null || now === null) return null;
-    const own = (this.#leastReadsPerByte ?? 0) * ownBytes;
+    // Not read ahead, they are of 1 MiB each at most.
+    const own = Math.max(this.#leastReadsPerByte ?? 0, 1 / MIB) * ownBytes;
     const reads = Math.max(0, now.reads - use.reads - silence.reads - own);
     return { ms: silence.atMs - silence.spanMs - sinceMs, reads };
   }

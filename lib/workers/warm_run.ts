@@ -29,6 +29,8 @@ export interface WarmTools {
 const LOOK_EVERY_MS = 200;
 const LOOKING_SHARE = 0.02;
 const LOCK_STEP: Bytes = 16 * MIB;
+/** What the kernel has read ahead of us at most: the window we are in and the next, each twice the largest read-ahead seen. */
+const AHEAD: Bytes = 32 * MIB;
 
 interface End {
   readonly end: WarmEnd;
@@ -63,6 +65,9 @@ class WarmRun {
   readonly #shared: SharedProgress;
   readonly #pacer: WarmPacer;
   #doneBytes = 0;
+  #advised: WarmPacer["advice"] | null = null;
+  /** The kernel reads ahead although it was told not to. */
+  #isReadAhead = false;
   #lookAtMs: number;
 
   constructor(tools: WarmTools, order: WarmOrder, file: OpenedFile) {
@@ -108,25 +113,41 @@ class WarmRun {
 
   #readAll(): End {
     const { pages, clock } = this.#tools;
-    const { fd, stat } = this.#file;
-    // Twice the read-ahead of the default.
-    pages.advise(fd, "sequential");
+    const { stat } = this.#file;
     let chunkBytes: Bytes = FIRST_CHUNK;
     while (this.#doneBytes < stat.sizeBytes) {
       this.#pacer.await();
       if (this.#shared.isCancelled) return CANCELLED;
+      this.#advise();
       const fromMs = clock.monotonicMs();
       const readBefore = pages.usage("thread").readBytes;
       const bytes = this.#readChunk(Math.min(chunkBytes, stat.sizeBytes - this.#doneBytes));
       if (bytes === 0) return { end: "changed", reason: "The file became shorter while it was read" };
       const ms = clock.monotonicMs() - fromMs;
-      this.#pacer.moved({ bytes, diskBytes: pages.usage("thread").readBytes - readBefore, ms });
+      const diskBytes = pages.usage("thread").readBytes - readBefore;
+      this.#isReadAhead = diskBytes > bytes;
+      this.#pacer.moved({ bytes, diskBytes, ms });
       this.#shared.set("heldBackMs", this.#pacer.heldBackMs);
       chunkBytes = nextChunk({ bytes, ms }, this.#pacer.bytesPerS);
       const stop = this.#lookAtMemory();
       if (stop !== null) return stop;
     }
     return DONE;
+  }
+
+  /**
+   * Sequential means twice the read-ahead of the default, random none. But the first page of what was read ahead bears a
+   * mark that sets off the next window, whatever is advised then: what lies ahead is dropped, and read again without one.
+   */
+  #advise(): void {
+    const { pages } = this.#tools;
+    const { fd } = this.#file;
+    const { advice } = this.#pacer;
+    const isNew = advice !== this.#advised;
+    if (isNew) pages.advise(fd, advice);
+    this.#advised = advice;
+    if (advice !== "random" || !(isNew || this.#isReadAhead)) return;
+    pages.advise(fd, "dontNeed", { offset: this.#doneBytes, length: AHEAD });
   }
 
   /** A chunk takes several calls, and a cancel isn't kept waiting for more than one of them. */
@@ -176,7 +197,8 @@ class WarmRun {
     const method = fileSystem === "fuse" || fileSystem === "other" ? "majflt" : "nowait";
     const sizeBytes = Math.min(this.#doneBytes, this.#file.stat.sizeBytes);
     const look = lookAtPages(this.#tools, fd, { method, sizeBytes, count: PROBE_SAMPLES, stopsAtAbsent: false });
-    pages.advise(fd, "sequential");
+    // Looking has advised the kernel otherwise.
+    this.#advised = null;
     return { kind: "sampled", absent: look.samples - look.hits };
   }
 
