@@ -7,8 +7,6 @@ import { type CardClient, cardClient } from "./card_client.ts";
 import {
   type Answer,
   type Answers,
-  CONTROL,
-  CONTROL_BYTES,
   fromFailure,
   type FromWorker,
   type GpuSource,
@@ -17,6 +15,7 @@ import {
   type ToWorker,
 } from "./nvml_protocol.ts";
 import { GpuStanding } from "./nvml_standing.ts";
+import { NvmlThread } from "./nvml_thread.ts";
 import { type Watcher, Watchers } from "./nvml_watchers.ts";
 
 export interface ConnectGpuOptions {
@@ -43,9 +42,6 @@ export interface GpuConnection extends Gpu {
 /** Setting several levers takes one sync of the journal and some driver calls; a busy disk may hold a sync for seconds. */
 const SETTING_MS = 10_000;
 
-/** How long a Worker may take to start: 50 ms usually, seconds on a busy machine that compiles it first. */
-const START_MS = 30_000;
-
 /** Connects to the card. Nothing is opened before the first call, and nothing has to be there: it heals by itself. */
 export function connectGpu(options: ConnectGpuOptions): GpuConnection {
   return new NvmlClient(options);
@@ -59,28 +55,19 @@ interface Asked {
   readonly reject: (reason: unknown) => void;
 }
 
-interface Running {
-  readonly worker: Worker;
-  readonly control: Int32Array<SharedArrayBuffer>;
-  /** What waits for the Worker to start; null once it has. */
-  starting: { readonly queue: ToWorker[]; readonly timer: Timer } | null;
-}
-
 class NvmlClient implements GpuConnection {
-  readonly #options: ConnectGpuOptions;
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   readonly #standing: GpuStanding;
   readonly #watchers: Watchers;
   readonly #questions = new Map<number, Asked>();
   readonly #card: CardClient;
-  #running: Running | null = null;
+  readonly #thread: NvmlThread;
   #lastId = 0;
   #isClosed = false;
   #onClosed: (() => void) | null = null;
 
   constructor(options: ConnectGpuOptions) {
-    this.#options = options;
     this.#clock = options.clock;
     this.#deadlineMs = options.deadlineMs ?? 1_000;
     this.#standing = new GpuStanding(options.clock, options.log);
@@ -88,6 +75,14 @@ class NvmlClient implements GpuConnection {
     this.#card = cardClient({
       ask: (question, signal) => this.#ask(question, signal),
       mayChange: options.levers?.mayChange === true,
+    });
+    const { clock, source, choice, sysRoot = "/sys", levers = null } = options;
+    this.#thread = new NvmlThread({
+      clock,
+      config: { source, choice, sysRoot, levers },
+      sending: (message) => this.#sending(message),
+      hear: (message) => this.#hear(message),
+      lost: (reason) => this.#lose(reason),
     });
   }
 
@@ -126,13 +121,9 @@ class NvmlClient implements GpuConnection {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#fail(closedError());
-    const running = this.#running;
-    if (running === null) return;
     // A Worker that hangs in the driver can't be asked; it goes with the process.
-    running.starting?.timer.stop();
-    if (running.starting === null && !this.#standing.isWedged) await this.#askToClose();
-    running.worker.terminate();
-    this.#running = null;
+    if (this.#thread.isListening && !this.#standing.isWedged) await this.#askToClose();
+    this.#thread.terminate();
   }
 
   #askToClose(): Promise<void> {
@@ -142,7 +133,7 @@ class NvmlClient implements GpuConnection {
         timer.stop();
         resolve();
       };
-      this.#post({ kind: "close" });
+      this.#thread.post({ kind: "close" });
     });
   }
 
@@ -166,7 +157,7 @@ class NvmlClient implements GpuConnection {
         resolve: (value) => (done(), resolve(value)),
         reject: (reason) => (done(), reject(reason)),
       });
-      this.#post({ kind: "ask", id, question });
+      this.#thread.post({ kind: "ask", id, question });
     });
     // as: the Worker answers each question with its own kind of answer.
     return answer as Answers[What];
@@ -175,38 +166,21 @@ class NvmlClient implements GpuConnection {
   #beginStream(): void {
     const id = ++this.#lastId;
     this.#watchers.begin(id);
-    this.#post({ kind: "stream", id });
+    this.#thread.post({ kind: "stream", id });
   }
 
-  /** The Worker streams until this word says otherwise; waking it makes that at once. */
   #endStream(): void {
     this.#watchers.end();
-    if (this.#running === null) return;
-    const { control } = this.#running;
-    Atomics.store(control, CONTROL.stream, 0);
-    Atomics.notify(control, CONTROL.stream);
+    this.#thread.endStream();
   }
 
-  #post(message: ToWorker): void {
-    this.#running ??= this.#start();
-    if (this.#running.starting !== null) this.#running.starting.queue.push(message);
-    else this.#send(this.#running, message);
-  }
-
-  /** Posts to a Worker that listens; from here on its deadline counts. */
-  #send({ worker, control }: Running, message: ToWorker): void {
-    if (message.kind === "stream") {
-      // One that was given up meanwhile would never learn that it is over.
-      if (message.id !== this.#watchers.streamId) return;
-      Atomics.store(control, CONTROL.stream, message.id);
-      this.#guardStream(message.id);
-    }
-    if (message.kind === "ask") {
-      Atomics.add(control, CONTROL.asked, 1);
-      Atomics.notify(control, CONTROL.stream);
-      this.#guardQuestion(message.id);
-    }
-    worker.postMessage(message);
+  /** From here on a message's deadline counts. */
+  #sending(message: ToWorker): boolean {
+    // A stream that was given up meanwhile would never learn that it is over.
+    if (message.kind === "stream" && message.id !== this.#watchers.streamId) return false;
+    if (message.kind === "stream") this.#guardStream(message.id);
+    if (message.kind === "ask") this.#guardQuestion(message.id);
+    return true;
   }
 
   #guardQuestion(id: number): void {
@@ -227,26 +201,8 @@ class NvmlClient implements GpuConnection {
     });
   }
 
-  #start(): Running {
-    const worker = new Worker(new URL("./nvml.ts", import.meta.url), { type: "module", name: "nvml" });
-    worker.addEventListener("message", (event: MessageEvent<FromWorker>) => this.#hear(event.data));
-    worker.addEventListener("error", (event) => {
-      // Without this the main thread would die of it too.
-      event.preventDefault();
-      this.#lose(worker, event.message);
-    });
-    worker.addEventListener("messageerror", () => this.#lose(worker, "a message could not be read"));
-    const timer = this.#clock.after(
-      START_MS,
-      () => this.#lose(worker, `it has not started within ${START_MS / 1000} s`),
-    );
-    return { worker, control: new Int32Array(new SharedArrayBuffer(CONTROL_BYTES)), starting: { queue: [], timer } };
-  }
-
-  #hear(message: FromWorker): void {
+  #hear(message: Exclude<FromWorker, { kind: "ready" }>): void {
     switch (message.kind) {
-      case "ready":
-        return this.#configure();
       case "answer":
         this.#standing.fine();
         return this.#settle(message.id)?.resolve(message.value);
@@ -268,19 +224,6 @@ class NvmlClient implements GpuConnection {
     }
   }
 
-  #configure(): void {
-    const running = this.#running;
-    if (running === null || running.starting === null) return;
-    const { queue, timer } = running.starting;
-    timer.stop();
-    running.starting = null;
-    const { source, choice, sysRoot = "/sys", levers = null } = this.#options;
-    const monotonicMs = this.#clock.monotonicMs();
-    const config = { source, choice, sysRoot, levers, control: running.control.buffer, monotonicMs };
-    this.#send(running, { kind: "configure", config });
-    for (const message of queue) this.#send(running, message);
-  }
-
   #settle(id: number): Asked | undefined {
     this.#standing.returned(id);
     const question = this.#questions.get(id);
@@ -298,11 +241,7 @@ class NvmlClient implements GpuConnection {
   }
 
   /** The Worker itself failed: the next call starts another, after the back-off. */
-  #lose(worker: Worker, reason: string): void {
-    if (this.#running?.worker !== worker) return;
-    worker.terminate();
-    this.#running.starting?.timer.stop();
-    this.#running = null;
+  #lose(reason: string): void {
     this.#standing.forgetOverdue();
     const cause = new GpuUnavailable(
       "lost",
