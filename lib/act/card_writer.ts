@@ -11,7 +11,6 @@ import {
   type CardState,
   type JournalEntry,
   type Lever,
-  type LeverLimits,
   type LeverReport,
   LEVERS,
   type LeverValue,
@@ -22,11 +21,12 @@ import { messageOf } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
 import type { GpuReading } from "../model/sample.ts";
 import type { CardJournal } from "./card_journal.ts";
-import { type CardLibrary, type LeverDrive, leverDrives } from "./card_levers.ts";
+import type { CardLibrary } from "./card_levers.ts";
 import { inOrder, isLock, ORDER_AWAY, ORDER_TO_STOCK, type Step } from "./card_order.ts";
 import { PendingLevers } from "./card_pending.ts";
-import { type LockWatch, TemperatureTrust, watchLock } from "./card_trust.ts";
-import { fitToCard, isExactly, isNvmlFailure, judge, type Judgement, judgeRefusal } from "./lever_verdict.ts";
+import { TemperatureTrust } from "./card_trust.ts";
+import { LeverStand } from "./lever_stand.ts";
+import { fitToCard, isExactly, judge, type Judgement, judgeRefusal } from "./lever_verdict.ts";
 
 export interface CardWriterOptions {
   readonly nvml: CardLibrary;
@@ -39,32 +39,28 @@ export interface CardWriterOptions {
   readonly marksUncleanEnd?: boolean;
 }
 
-/** Codes after which the card is gone and must be opened anew: the caller's business, not a lever's verdict. */
-const CARD_GONE: ReadonlySet<number> = new Set([1, 15, 16, 28]);
-
 export class CardWriter {
   readonly #options: CardWriterOptions;
-  readonly #drives: Readonly<Record<Lever, LeverDrive>>;
+  readonly #stand: LeverStand;
   readonly #reports = new Map<Lever, LeverReport>();
-  /** Locks as we set them; `stock` once we took one off. Absent: nobody knows. */
-  readonly #locks = new Map<Lever, LockWatch | "stock">();
   readonly #pending = new PendingLevers();
   readonly #trust = new TemperatureTrust();
-  readonly #limits = new Map<Lever, LeverLimits>();
   /** Levers that an earlier owner changed; none once they are put back. */
   #inherited: ReadonlySet<Lever>;
 
   constructor(options: CardWriterOptions) {
     this.#options = options;
-    this.#drives = leverDrives(options.nvml, options.device);
+    this.#stand = new LeverStand(options.nvml, options.device);
     this.#inherited = new Set(options.marksUncleanEnd === false ? [] : this.#changedOrAll());
   }
 
   limits(): CardLimits {
     const { uuid, name, nvml, device } = this.#options;
-    const fan = this.#limitsOf("fan");
+    const fan = this.#stand.limits("fan");
     // as: fromEntries loses that every lever is there.
-    const levers = Object.fromEntries(LEVERS.map((lever) => [lever, this.#limitsOf(lever)])) as CardLimits["levers"];
+    const levers = Object.fromEntries(
+      LEVERS.map((lever) => [lever, this.#stand.limits(lever)]),
+    ) as CardLimits["levers"];
     return { uuid, name, fanCount: fan.adjustable ? nvml.fanCount(device) : 0, levers };
   }
 
@@ -72,7 +68,7 @@ export class CardWriter {
   state(): Omit<CardState, "xidSource"> {
     const { clock } = this.#options;
     // A lock that nobody knows of is taken for none: nothing reads it back.
-    const value = (lever: Lever) => this.#before(lever) ?? (isLock(lever) ? "stock" : null);
+    const value = (lever: Lever) => this.#stand.value(lever) ?? (isLock(lever) ? "stock" : null);
     // as: fromEntries loses that every lever is there.
     const values = Object.fromEntries(LEVERS.map((lever) => [lever, value(lever)])) as CardState["values"];
     return {
@@ -110,7 +106,8 @@ export class CardWriter {
     const { journal, uuid } = this.#options;
     const changed = new Set(this.#changedOrAll());
     this.#pending.clear();
-    const levers = scope === "all" ? ORDER_TO_STOCK : ORDER_TO_STOCK.filter((lever) => changed.has(lever));
+    const isMeant = (lever: Lever) => changed.has(lever) && (scope !== "fans" || lever === "fan");
+    const levers = scope === "all" ? ORDER_TO_STOCK : ORDER_TO_STOCK.filter(isMeant);
     const reports = levers.map((lever) => this.#restoreOne(lever));
     let journalProblem: string | null = null;
     let uncleanEnd: RestoreReport["uncleanEnd"] = null;
@@ -145,12 +142,10 @@ export class CardWriter {
   }
 
   #watchLocksAndFans(reading: GpuReading): readonly CardEvent[] {
-    for (const [lever, lock] of this.#locks) {
-      if (lock === "stock") continue;
-      const verdict = lock.see(reading);
+    for (const { lever, seen } of this.#stand.seeLocks(reading)) {
       const report = this.#reports.get(lever);
-      if (verdict === null || report === undefined) continue;
-      this.#reports.set(lever, { ...report, ...verdict, remedy: null, atMs: this.#options.clock.wallMs() });
+      if (seen === null || report === undefined) continue;
+      this.#reports.set(lever, { ...report, ...seen, remedy: null, atMs: this.#options.clock.wallMs() });
     }
     const distrust = this.#trust.see(reading);
     if (distrust === null || !this.#hasPinnedFans()) return [];
@@ -178,13 +173,13 @@ export class CardWriter {
     return LEVERS.flatMap((lever): readonly Step[] => {
       const wish = setting[lever];
       if (wish === undefined) return [];
-      const limits = this.#limitsOf(lever);
+      const limits = this.#stand.limits(lever);
       if (!limits.adjustable) {
-        reports.set(lever, this.#report(lever, wish, this.#unable(lever, limits)));
+        reports.set(lever, this.#report(lever, wish, this.#stand.unable(lever, limits)));
         return [];
       }
       const value = fitToCard(wish, limits);
-      const before = this.#before(lever);
+      const before = this.#stand.value(lever);
       // Fans are set again: the figure of one says nothing of the others.
       const isKnown = before !== null && (lever !== "fan" || before === "stock");
       if (isKnown && isExactly({ wanted: value, readBack: before }, limits)) {
@@ -196,12 +191,6 @@ export class CardWriter {
       }
       return [{ lever, value, before, limits }];
     });
-  }
-
-  /** Why a lever that can't be adjusted wasn't; one whose limits the driver didn't give yet is tried again. */
-  #unable(lever: Lever, limits: Extract<LeverLimits, { adjustable: false }>): Judgement {
-    const verdict = this.#limits.has(lever) ? limits.verdict : "failed";
-    return { readBack: null, verdict, evidence: limits.evidence, remedy: null };
   }
 
   /** A lock that we set and that is wanted again keeps the verdict it has by now. */
@@ -230,30 +219,24 @@ export class CardWriter {
 
   #carryOut(step: Step): LeverReport {
     const { lever, value, before, limits } = step;
-    try {
-      this.#drives[lever].set(value);
-    } catch (error) {
-      this.#throwIfGone(error);
-      const judgement = judgeRefusal(lever, value, error);
-      const { verdict, evidence } = judgement;
-      // A readable range doesn't mean a settable lever: laptops give the one and refuse the other.
-      if (verdict === "not_supported") this.#limits.set(lever, { adjustable: false, verdict, evidence });
-      return this.#report(lever, value, { ...judgement, readBack: this.#read(lever) });
+    const refusal = this.#stand.set(lever, value);
+    const readBack = this.#stand.read(lever);
+    if (refusal === null) {
+      return this.#report(lever, value, judge(lever, { wanted: value, before, readBack, limits }));
     }
-    if (isLock(lever)) {
-      if (value === "stock") this.#locks.set(lever, "stock");
-      else this.#locks.set(lever, watchLock(lever === "lock_core_mhz" ? "graphicsMhz" : "memoryMhz", value));
-    }
-    return this.#report(lever, value, judge(lever, { wanted: value, before, readBack: this.#read(lever), limits }));
+    const judgement = judgeRefusal(lever, value, refusal);
+    const { verdict, evidence } = judgement;
+    if (verdict === "not_supported") this.#stand.rule(lever, { adjustable: false, verdict, evidence });
+    return this.#report(lever, value, { ...judgement, readBack });
   }
 
   #restoreOne(lever: Lever): LeverReport {
-    const limits = this.#limitsOf(lever);
+    const limits = this.#stand.limits(lever);
     // Limits that aren't known yet are no reason not to try.
-    if (!limits.adjustable && this.#limits.has(lever)) {
-      return this.#report(lever, "stock", this.#unable(lever, limits));
+    if (!limits.adjustable && this.#stand.knowsLimits(lever)) {
+      return this.#report(lever, "stock", this.#stand.unable(lever, limits));
     }
-    const before = this.#read(lever);
+    const before = this.#stand.read(lever);
     if (before !== null && isExactly({ wanted: "stock", readBack: before }, limits)) {
       const evidence = "It stands at stock already";
       return this.#report(lever, "stock", { readBack: before, verdict: "honoured", evidence, remedy: null });
@@ -297,41 +280,5 @@ export class CardWriter {
     const report = { lever, wanted, readBack, verdict, evidence, remedy, atMs: this.#options.clock.wallMs() };
     this.#reports.set(lever, report);
     return report;
-  }
-
-  #limitsOf(lever: Lever): LeverLimits {
-    let limits = this.#limits.get(lever);
-    if (limits === undefined) {
-      try {
-        limits = this.#drives[lever].limits();
-        this.#limits.set(lever, limits);
-      } catch (error) {
-        this.#throwIfGone(error);
-        // Not kept: the driver may not be ready yet, and is asked again.
-        limits = { adjustable: false, verdict: "not_supported", evidence: `not known yet: ${messageOf(error)}` };
-      }
-    }
-    return limits;
-  }
-
-  /** Where the lever stands; a lock stands where we put it, and elsewhere nobody knows. */
-  #before(lever: Lever): LeverValue | null {
-    if (!isLock(lever)) return this.#read(lever);
-    const lock = this.#locks.get(lever) ?? null;
-    return lock === null || lock === "stock" ? lock : lock.valueMhz;
-  }
-
-  #read(lever: Lever): LeverValue | null {
-    try {
-      return this.#drives[lever].read();
-    } catch (error) {
-      this.#throwIfGone(error);
-      if (!isNvmlFailure(error)) throw error;
-      return null;
-    }
-  }
-
-  #throwIfGone(error: unknown): void {
-    if (isNvmlFailure(error) && CARD_GONE.has(error.code)) throw error;
   }
 }

@@ -109,8 +109,8 @@ export type JournalEntry =
   /** Changes were found that no one put back: their owner ended without its restore. */
   | { readonly kind: "unclean_end"; readonly atMs: WallMs; readonly gpu: string; readonly profile: string | null };
 
-/** `journal`: only what the journal says we changed; `all`: every lever. */
-export type RestoreScope = "all" | "journal";
+/** `journal`: only what the journal says we changed; `fans`: of that only the fans; `all`: every lever. */
+export type RestoreScope = "all" | "journal" | "fans";
 
 export interface RestoreReport {
   readonly scope: RestoreScope;

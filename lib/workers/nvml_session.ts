@@ -102,7 +102,7 @@ export class NvmlSession implements Disposable {
   /** Wakes a card that sleeps only when there is something to put back on it. */
   restore(scope: RestoreScope): RestoreReport {
     this.#mayChange();
-    if (scope === "journal" && this.#journal?.isEmpty() === true) {
+    if (scope !== "all" && this.#journal?.isEmpty() === true) {
       return { scope, levers: [], uncleanEnd: null, journalProblem: null };
     }
     this.#isRestoring = true;
