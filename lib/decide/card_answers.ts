@@ -1,6 +1,7 @@
 /** What the card answered: reports of what was set, and read-backs that show whether it stayed so. */
 import type { Lever, LeverReport, LeverValue } from "../model/card.ts";
-import type { Drift, TuneEvent } from "../model/tuning.ts";
+import type { TuneEvent } from "../model/tuning.ts";
+import type { Drift } from "../model/tuning_view.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import { isNear } from "./card_settle.ts";
 import type { Asked, TuningState, TuningStep } from "./card_state.ts";

@@ -9,14 +9,12 @@ import type {
   CardSetting,
   CardState,
   Lever,
-  LeverLimits,
   LeverReport,
-  LeverValue,
   RestoreReport,
   RestoreScope,
 } from "./card.ts";
 import type { NewHistoryItem } from "./history.ts";
-import type { MonotonicMs, WallMs } from "./units.ts";
+import type { MonotonicMs } from "./units.ts";
 
 /** A profile's value: absolute in the lever's unit, or relative to the card. `default` is stock. */
 export type ProfileValue = number | "default" | "max";
@@ -233,72 +231,4 @@ const EFFECT_KINDS: ReadonlySet<string> = new Set<TuneEffect["kind"]>([
 /** Whether an effect is for the card's performer. */
 export function isTuneEffect<E extends { readonly kind: string }>(effect: E | TuneEffect): effect is TuneEffect {
   return EFFECT_KINDS.has(effect.kind);
-}
-
-/** A lever that doesn't stand where it was put. */
-export interface Drift {
-  readonly lever: Lever;
-  readonly wanted: LeverValue;
-  readonly found: LeverValue | null;
-  /** True: another tool keeps writing, and we have backed off. */
-  readonly isConflict: boolean;
-  /** Running programs that may be behind it. */
-  readonly suspects: readonly string[];
-}
-
-/** What came of a request, once the card has answered. */
-export interface TuneResult {
-  readonly message: string;
-  readonly levers: readonly LeverView[];
-}
-
-/** One lever, as every door shows it. */
-export interface LeverView {
-  readonly lever: Lever;
-  readonly limits: LeverLimits | null;
-  /** What is wanted of it now; null = left as it is. */
-  readonly wanted: LeverValue | null;
-  readonly by: CardReason["by"] | null;
-  readonly why: string | null;
-  /** What was read back last. */
-  readonly readBack: LeverValue | null;
-  readonly report: LeverReport | null;
-}
-
-export interface ProfileView extends Profile {
-  readonly quarantinedFor: string | null;
-}
-
-export interface TuningView {
-  /** False: nothing can be set now, and `reason` says why. */
-  readonly isReady: boolean;
-  readonly reason: string | null;
-  readonly active: string | null;
-  /** Who chose it; `auto` follows the workload. */
-  readonly activeBy: "auto" | "operator" | null;
-  readonly why: string;
-  readonly isAutomatic: boolean;
-  readonly profiles: readonly ProfileView[];
-  readonly levers: readonly LeverView[];
-  readonly fanCount: number | null;
-  readonly quarantine: readonly Quarantined[];
-  readonly drift: readonly Drift[];
-  /** A change that waits for its confirmation. */
-  readonly confirm: { readonly what: string; readonly untilMs: WallMs } | null;
-  readonly isSweeping: boolean;
-  readonly xidSource: "nvml" | "kmsg" | null;
-}
-
-export interface GovernorView {
-  readonly enabled: boolean;
-  readonly level: number;
-  readonly isBlind: boolean;
-  readonly reason: string;
-  /** °C from which a sample is bad; null before the card was read. */
-  readonly hotC: number | null;
-  readonly badInARow: number;
-  readonly goodInARow: number;
-  readonly policy: GovernorPolicy;
-  /** Newest first. */
-  readonly history: readonly (Omit<GovernorChange, "atMs"> & { readonly atMs: WallMs })[];
 }

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { LEVERS } from "../model/card.ts";
 import type { LeverValue } from "../model/card.ts";
 import { RUNGS } from "../model/tuning.ts";
-import type { GovernorView, TuningView } from "../model/tuning.ts";
+import type { GovernorView, TuningView } from "../model/tuning_view.ts";
 import { round } from "../model/units.ts";
 import { ConfirmWire, DriftWire, leverValue, viewConfirm, viewDrift } from "./tuning_view.ts";
 

@@ -3,7 +3,7 @@ import type { CardControl, CardLimits, RestoreReport } from "../model/card.ts";
 import { Failure } from "../model/failure.ts";
 import { GpuUnavailable } from "../model/ports.ts";
 import type { Card } from "../model/services.ts";
-import type { TuneResult } from "../model/tuning.ts";
+import type { TuneResult } from "../model/tuning_view.ts";
 
 export interface CardAloneParts {
   readonly control: CardControl;
