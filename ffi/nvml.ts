@@ -6,7 +6,7 @@
  * belongs in a Worker. Every call throws NvmlError when the driver refuses, when the symbol is missing in this driver's
  * library (code 13), and after `close`.
  */
-import type { FieldValue } from "./nvml_fields.ts";
+import type { FieldValue, ThrottleTimes } from "./nvml_fields.ts";
 import { identityCalls } from "./nvml_identity.ts";
 import { initialise } from "./nvml_init.ts";
 import { leverCalls, type NvmlLevers } from "./nvml_levers.ts";
@@ -98,6 +98,8 @@ export interface Nvml extends Disposable {
   pstate(device: DeviceHandle): number | null;
   /** The driver's bit mask, its low 32 bits. Bit 0 is idle, which is no throttle. */
   throttleReasons(device: DeviceHandle): number;
+  /** What the reasons miss between two looks at them: time held back since the driver was loaded, by cause. Takes 1 ms. */
+  throttleTimesMs(device: DeviceHandle): ThrottleTimes;
 
   /** 0 on a card without fans. Ask before any other fan call: those answer "invalid argument" there. */
   fanCount(device: DeviceHandle): number;
@@ -153,7 +155,7 @@ export function openNvml(options: OpenNvmlOptions): Nvml & NvmlLevers {
       ...memoryCalls(library, identity.driverVersion()),
       ...loadCalls(library),
       ...powerCalls(library),
-      ...clockCalls(library),
+      ...clockCalls(library, identity.driverVersion()),
       ...fanCalls(library),
       ...busCalls(library),
       ...leverCalls(library, { allowsChanges: options.allowsChanges === true }),

@@ -3,6 +3,8 @@
 /** Memory temperature, °C. Not supported on GeForce. */
 export const FIELD_MEMORY_TEMPERATURE = 82;
 
+const NS_PER_MS = 1e6;
+
 export interface FieldValue {
   readonly id: number;
   /** NVML return code of this one field; 0 = `value` holds. */
@@ -11,14 +13,15 @@ export interface FieldValue {
   readonly value: number | null;
 }
 
-/** Ids of cumulative time spent throttled, in nanoseconds. */
-export interface ThrottleFields {
-  readonly power: number;
-  readonly thermal: number;
-  readonly softwareThermal: number | null;
-  readonly hardwareThermal: number | null;
-  readonly powerBrake: number | null;
-}
+/** What holds a card's clocks back and is counted; its power limit is the usual one. */
+export const THROTTLE_CAUSES = ["power", "softwareThermal", "hardwareThermal", "powerBrake"] as const;
+type ThrottleCause = typeof THROTTLE_CAUSES[number];
+
+/** The field that counts each cause, in nanoseconds; null where the driver has none. */
+export type ThrottleFields = Readonly<Record<ThrottleCause, number | null>>;
+
+/** Time held back since the driver was loaded, ms; null where it isn't counted. */
+export type ThrottleTimes = Readonly<Record<ThrottleCause, number | null>>;
 
 /**
  * The throttle counters of a driver. The last three stood at 251–253 in the headers of 575.51 to 580.76 and stand at
@@ -28,10 +31,23 @@ export function throttleFields(driverVersion: string): ThrottleFields {
   const first = isAtLeast(driverVersion, [580, 82, 7]) ? 269 : isAtLeast(driverVersion, [575, 51]) ? 251 : null;
   return {
     power: 74,
-    thermal: 75,
     softwareThermal: first,
     hardwareThermal: first === null ? null : first + 1,
     powerBrake: first === null ? null : first + 2,
+  };
+}
+
+/** The counters out of the values of their fields. */
+export function throttleTimes(fields: ThrottleFields, values: readonly FieldValue[]): ThrottleTimes {
+  const of = (cause: ThrottleCause) => {
+    const value = values.find(({ id }) => id === fields[cause])?.value ?? null;
+    return value === null ? null : value / NS_PER_MS;
+  };
+  return {
+    power: of("power"),
+    softwareThermal: of("softwareThermal"),
+    hardwareThermal: of("hardwareThermal"),
+    powerBrake: of("powerBrake"),
   };
 }
 

@@ -1,4 +1,5 @@
 /** The NVML calls about temperature, power, clocks, fans and the bus. */
+import { type FieldValue, throttleFields, throttleTimes } from "./nvml_fields.ts";
 import type { ClockDomain, DeviceHandle, Nvml, Threshold } from "./nvml.ts";
 import type { NvmlLibrary } from "./nvml_library.ts";
 import {
@@ -46,12 +47,17 @@ export function loadCalls(library: NvmlLibrary): LoadCalls {
     },
     temperatureC: temperatureCall(library),
     thresholdC: (device, which) => library.u32("nvmlDeviceGetTemperatureThreshold", device, THRESHOLD_TYPE[which]),
-    fieldValues: (device, ids) => {
-      const fields = encodeFields(ids);
-      library.call("nvmlDeviceGetFieldValues", device, ids.length, fields);
-      return decodeFields(fields);
-    },
+    fieldValues: (device, ids) => readFields(library, { device, ids }),
   };
+}
+
+function readFields(
+  library: NvmlLibrary,
+  { device, ids }: { readonly device: DeviceHandle; readonly ids: readonly number[] },
+): readonly FieldValue[] {
+  const fields = encodeFields(ids);
+  library.call("nvmlDeviceGetFieldValues", device, ids.length, fields);
+  return decodeFields(fields);
 }
 
 /** Temperature by the newer, signed call, or for good by the old one where the newer isn't there. */
@@ -89,10 +95,12 @@ export function powerCalls(library: NvmlLibrary): PowerCalls {
   };
 }
 
-type ClockCalls = Pick<Nvml, "clockMhz" | "maxClockMhz" | "pstate" | "throttleReasons">;
+type ClockCalls = Pick<Nvml, "clockMhz" | "maxClockMhz" | "pstate" | "throttleReasons" | "throttleTimesMs">;
 
-/** Clocks, P-state and throttle reasons. */
-export function clockCalls(library: NvmlLibrary): ClockCalls {
+/** Clocks, P-state and what holds them back. */
+export function clockCalls(library: NvmlLibrary, driverVersion: string): ClockCalls {
+  const counters = throttleFields(driverVersion);
+  const counterIds = Object.values(counters).filter((id) => id !== null);
   const throttleSymbol = library.has("nvmlDeviceGetCurrentClocksEventReasons")
     ? "nvmlDeviceGetCurrentClocksEventReasons"
     : "nvmlDeviceGetCurrentClocksThrottleReasons";
@@ -104,6 +112,7 @@ export function clockCalls(library: NvmlLibrary): ClockCalls {
       return pstate === PSTATE_UNKNOWN ? null : pstate;
     },
     throttleReasons: (device) => Number(BigInt.asUintN(32, library.u64(throttleSymbol, device))),
+    throttleTimesMs: (device) => throttleTimes(counters, readFields(library, { device, ids: counterIds })),
   };
 }
 

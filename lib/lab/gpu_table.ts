@@ -18,6 +18,8 @@ export interface Sensors {
   readonly clocks?: ClockSet;
   readonly pstate?: number;
   readonly throttleReasons?: number;
+  /** Time at the power limit so far. */
+  readonly cappedMs?: number;
   readonly fanPct?: number;
   readonly fanRpm?: number;
   readonly fanIsManual?: boolean;
@@ -56,6 +58,7 @@ export class GpuTable {
       clocks: card.idleClocks,
       pstate: 8,
       throttleReasons: 1,
+      cappedMs: 0,
       fanPct: 0,
       fanRpm: 0,
       fanIsManual: false,

@@ -27,6 +27,7 @@ export const SYMBOLS: Readonly<Record<Call, string>> = {
   maxClockMhz: "nvmlDeviceGetMaxClockInfo",
   pstate: "nvmlDeviceGetPerformanceState",
   throttleReasons: "nvmlDeviceGetCurrentClocksEventReasons",
+  throttleTimesMs: "nvmlDeviceGetFieldValues",
   fanCount: "nvmlDeviceGetNumFans",
   fanRangePct: "nvmlDeviceGetMinMaxFanSpeed",
   fanPct: "nvmlDeviceGetFanSpeed_v2",

@@ -31,6 +31,7 @@ export class SensorModel implements Timer {
   #powerW: number;
   #temperatureC = AMBIENT_C + 8;
   #energyJ = 0;
+  #cappedMs = 0;
   #fanPct = 0;
   #lastUsedBytes = 0;
 
@@ -67,6 +68,7 @@ export class SensorModel implements Timer {
       ? fanFor({ temperatureC: this.#temperatureC, card, beforePct: this.#fanPct })
       : this.#fanPct + (levers.fanPct - this.#fanPct) * share(1_500);
     const isCapped = loadPct > 0 && this.#powerW > limitW - 3;
+    if (isCapped) this.#cappedMs += TICK_MS;
     const growthKbps = Math.max(0, vram.usedBytes - this.#lastUsedBytes) / 1_024 / (TICK_MS / 1_000);
     this.#lastUsedBytes = vram.usedBytes;
     const isAwake = loadPct > 0 || growthKbps > 0;
@@ -79,6 +81,7 @@ export class SensorModel implements Timer {
       clocks: clocksFor({ card, levers, isAwake, isCapped, jitter: random.whole(-1, 1) * 15 }),
       pstate: isAwake ? 2 : 8,
       throttleReasons: isCapped ? SW_POWER_CAP : isAwake ? 0 : GPU_IDLE,
+      cappedMs: this.#cappedMs,
       fanPct: Math.round(this.#fanPct),
       fanRpm: Math.round(this.#fanPct / 100 * card.fanMaxRpm),
       pcieGen: isAwake ? card.pcieMaxGen : 1,

@@ -2,7 +2,7 @@
 import type { LeverDomain, NvmlLevers } from "../../ffi/nvml_levers.ts";
 import type { Call, Gauge, GpuPage } from "./gpu_layout.ts";
 import { SYMBOLS } from "./nvml_symbols.ts";
-import { TableError } from "./table_nvml.ts";
+import { TableError } from "./table_error.ts";
 
 /** What the levers were set to; null: no lock, automatic fans. */
 export interface SetLevers {

@@ -60,6 +60,14 @@ export interface FanReading {
   readonly policy: "auto" | "manual" | null;
 }
 
+/** Milliseconds by cause; the names are those of the throttle reasons. */
+export interface ThrottledMs {
+  readonly power: number | null;
+  readonly softwareThermal: number | null;
+  readonly hardwareThermal: number | null;
+  readonly powerBrake: number | null;
+}
+
 /** What the driver says of the card each second; slow figures keep their last value until the next read. */
 export interface GpuReading {
   readonly memory: GpuMemory | null;
@@ -83,6 +91,11 @@ export interface GpuReading {
   readonly pstate: number | null;
   /** Throttle reasons as the driver's bit mask. */
   readonly throttleReasons: number | null;
+  /**
+   * Time held back since the driver was loaded, by cause: what throttles between two samples shows here. Null where the
+   * driver doesn't count it.
+   */
+  readonly throttledMs: ThrottledMs | null;
   readonly fans: readonly FanReading[];
   readonly pcie: {
     readonly gen: number | null;

@@ -58,6 +58,12 @@ export const GpuStatsWire = z.object({
   fan_pct: z.number().nullable().describe("the fastest fan; null where the card has none or doesn't say"),
   pstate: z.string().nullable().describe("P0 (fastest) to P15"),
   throttle_reasons: z.array(z.string()).nullable(),
+  throttled_ms: z.object({
+    sw_power_cap: z.number().nullable(),
+    sw_thermal_slowdown: z.number().nullable(),
+    hw_thermal_slowdown: z.number().nullable(),
+    hw_power_brake_slowdown: z.number().nullable(),
+  }).describe("time held back since the driver was loaded, ms: what throttles between two samples shows here"),
   clocks: z.object({
     graphics_mhz: z.number().nullable(),
     sm_mhz: z.number().nullable(),
@@ -133,6 +139,12 @@ function viewSensors(reading: GpuReading | null) {
     fan_pct: fastestFanPct(reading),
     pstate: reading === null || reading.pstate === null ? null : `P${reading.pstate}`,
     throttle_reasons: throttleNames(reading?.throttleReasons ?? null),
+    throttled_ms: {
+      sw_power_cap: round(reading?.throttledMs?.power ?? null, 0),
+      sw_thermal_slowdown: round(reading?.throttledMs?.softwareThermal ?? null, 0),
+      hw_thermal_slowdown: round(reading?.throttledMs?.hardwareThermal ?? null, 0),
+      hw_power_brake_slowdown: round(reading?.throttledMs?.powerBrake ?? null, 0),
+    },
   };
 }
 

@@ -12,6 +12,7 @@ const FIELD_MEMORY_TEMPERATURE = 82;
 
 /** Each PCIe direction blocks for 20 ms, so they take turns. */
 const PCIE_EVERY_MS = 5_000;
+const THROTTLED_EVERY_MS = 2_000;
 const POLICY_EVERY_MS = 10_000;
 const BARRIER_SM_EVERY_MS = 200;
 
@@ -106,6 +107,11 @@ class CardReader implements GpuReader {
       },
       pstate: ask("pstate", () => nvml.pstate(device)),
       throttleReasons: ask("throttleReasons", () => nvml.throttleReasons(device)),
+      throttledMs: this.#slow(
+        "throttled",
+        { everyMs: THROTTLED_EVERY_MS, isQuick },
+        () => nvml.throttleTimesMs(device),
+      ),
       fans: this.#fans(isQuick),
       pcie: this.#pcie(isQuick),
     };

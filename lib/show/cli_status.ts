@@ -108,6 +108,7 @@ export function renderGpu(gpu: Answer<"gpu">, style: Style): string {
         quantity(limits.power_max_w, "W")
       })`,
     ],
+    ["Held back", heldLine(gpu.throttled_ms)],
     [
       "PCIe",
       `gen ${quantity(gpu.pcie.gen)} × ${quantity(gpu.pcie.width)}, at most gen ${quantity(gpu.pcie.max_gen)} × ${
@@ -126,4 +127,12 @@ export function renderGpu(gpu: Answer<"gpu">, style: Style): string {
     ]),
     { style, empty: "No process on the card" },
   );
+}
+
+/** How long each cause has held the clocks back since the driver was loaded. */
+function heldLine(held: Answer<"gpu">["throttled_ms"]): string {
+  const known = Object.entries(held).flatMap(([cause, ms]) =>
+    ms === null ? [] : [`${cause} ${(ms / 1000).toFixed(1)} s`]
+  );
+  return known.length === 0 ? "the driver doesn't count it" : known.join(", ");
 }

@@ -8,6 +8,8 @@ const MHZ = 1e6;
 /** Throttle reasons worth an alert, by the driver's bit (nvml.h, nvmlClocksEventReasons). */
 const THROTTLES = { software_thermal: 0x20, hardware_thermal: 0x40, power_brake: 0x80, power_cap: 0x4 } as const;
 
+const NOT_COUNTED = { power: null, softwareThermal: null, hardwareThermal: null, powerBrake: null };
+
 /** Makes the gauges; the answer sets them. */
 export function gpuGauges(registry: Registry): (snapshot: Snapshot | null) => void {
   const card = ["uuid", "name"];
@@ -24,8 +26,12 @@ export function gpuGauges(registry: Registry): (snapshot: Snapshot | null) => vo
     "reason",
     ...card,
   ]);
+  const held = gauge(registry, "gpu_throttled_seconds", "Time throttled since the driver was loaded, by reason", [
+    "reason",
+    ...card,
+  ]);
   const pcie = gauge(registry, "gpu_pcie_bytes_per_second", "PCIe traffic, over 20 ms", ["direction", ...card]);
-  const all = [memory, buckets, util, temperature, power, limit, fan, clock, throttled, pcie];
+  const all = [memory, buckets, util, temperature, power, limit, fan, clock, throttled, held, pcie];
   return (snapshot) => {
     for (const { clear } of all) clear();
     const gpu = snapshot?.sample.gpu;
@@ -54,6 +60,11 @@ export function gpuGauges(registry: Registry): (snapshot: Snapshot | null) => vo
     for (const [reason, bit] of Object.entries(THROTTLES)) {
       throttled.set(bits === null ? null : Number((bits & bit) !== 0), { reason, ...of });
     }
+    const { power: cappedMs, softwareThermal, hardwareThermal, powerBrake } = reading.throttledMs ?? NOT_COUNTED;
+    held.set(seconds(cappedMs), { reason: "power_cap", ...of });
+    held.set(seconds(softwareThermal), { reason: "software_thermal", ...of });
+    held.set(seconds(hardwareThermal), { reason: "hardware_thermal", ...of });
+    held.set(seconds(powerBrake), { reason: "power_brake", ...of });
     pcie.set(bytes(reading.pcie.rxKbps), { direction: "rx", ...of });
     pcie.set(bytes(reading.pcie.txKbps), { direction: "tx", ...of });
   };
@@ -65,6 +76,10 @@ function ratio(pct: number | null): number | null {
 
 function hertz(mhz: number | null): number | null {
   return mhz === null ? null : mhz * MHZ;
+}
+
+function seconds(ms: number | null): number | null {
+  return ms === null ? null : ms / 1000;
 }
 
 /** NVML counts PCIe in KB/s of 1,024 bytes. */

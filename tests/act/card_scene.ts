@@ -66,6 +66,7 @@ export function reading(change: Partial<GpuReading> = {}): GpuReading {
     clocks: { graphicsMhz: 2_400, smMhz: 2_400, memoryMhz: 11_251, videoMhz: null },
     pstate: 2,
     throttleReasons: 0,
+    throttledMs: null,
     fans: [],
     pcie: { gen: null, width: null, txKbps: null, rxKbps: null },
     ...change,

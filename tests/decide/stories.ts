@@ -157,6 +157,7 @@ export function card(held: readonly Held[], residualBytes = RESIDUAL_BYTES): Ext
       clocks: { graphicsMhz: null, smMhz: null, memoryMhz: null, videoMhz: null },
       pstate: 0,
       throttleReasons: 0,
+      throttledMs: null,
       fans: [],
       pcie: nowhere,
     },

@@ -108,6 +108,12 @@ function sampleGpu(): Stats["gpu"] {
     fan_pct: 42,
     pstate: "P2",
     throttle_reasons: ["sw_power_cap"],
+    throttled_ms: {
+      sw_power_cap: 84_210,
+      sw_thermal_slowdown: 0,
+      hw_thermal_slowdown: 0,
+      hw_power_brake_slowdown: 0,
+    },
     clocks: { graphics_mhz: 2610, sm_mhz: 2610, memory_mhz: 11251, video_mhz: 2010 },
     pcie: { gen: 4, width: 16, max_gen: 4, max_width: 16 },
     breakdown: {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isAtLeast, throttleFields } from "../../ffi/nvml_fields.ts";
+import { isAtLeast, throttleFields, throttleTimes } from "../../ffi/nvml_fields.ts";
 import { codeName, NVML_CODES, NvmlError } from "../../ffi/nvml_errors.ts";
 
 Deno.test("the throttle counters moved from 251 to 269 within the 580 drivers", () => {
@@ -8,12 +8,23 @@ Deno.test("the throttle counters moved from 251 to 269 within the 580 drivers", 
   assert.deepEqual(first, [null, 251, 251, 251, 269, 269, 269]);
   assert.deepEqual(throttleFields("580.159.04"), {
     power: 74,
-    thermal: 75,
     softwareThermal: 269,
     hardwareThermal: 270,
     powerBrake: 271,
   });
   assert.deepEqual(throttleFields("550.54").hardwareThermal, null);
+});
+
+Deno.test("throttle counters come in nanoseconds, and one that isn't there is null", () => {
+  const values = [{ id: 74, code: 0, value: 2_500_000 }, { id: 270, code: 3, value: null }];
+  assert.deepEqual(throttleTimes(throttleFields("580.159.04"), values), {
+    power: 2.5,
+    softwareThermal: null,
+    hardwareThermal: null,
+    powerBrake: null,
+  });
+  const old = throttleTimes(throttleFields("550.54"), values);
+  assert.deepEqual([old.power, old.softwareThermal], [2.5, null]);
 });
 
 Deno.test("versions compare by number, not by letter", () => {

@@ -52,6 +52,12 @@ stubTest("everything a card says arrives in its unit", (stub) => {
   assert.deepEqual(domains.map((domain) => nvml.clockMhz(gpu, domain)), [2400, 2401, 2402, 2403]);
   assert.deepEqual(domains.map((domain) => nvml.maxClockMhz(gpu, domain)), [3100, 3101, 3102, 3103]);
   assert.deepEqual([nvml.pstate(gpu), nvml.throttleReasons(gpu)], [2, 4]);
+  assert.deepEqual(nvml.throttleTimesMs(gpu), {
+    power: 1_500,
+    softwareThermal: 5_000,
+    hardwareThermal: null,
+    powerBrake: null,
+  });
   assert.deepEqual([nvml.fanCount(gpu), nvml.fanRangePct(gpu)], [2, { minPct: 30, maxPct: 100 }]);
   const fan = (n: number) => [
     nvml.fanPct(gpu, n),

@@ -48,6 +48,7 @@ function calls(nvml: Nvml & NvmlLevers): Record<Call, () => unknown> {
     maxClockMhz: () => nvml.maxClockMhz(device, "memory"),
     pstate: () => nvml.pstate(device),
     throttleReasons: () => nvml.throttleReasons(device),
+    throttleTimesMs: () => nvml.throttleTimesMs(device),
     fanCount: () => nvml.fanCount(device),
     fanRangePct: () => nvml.fanRangePct(device),
     fanPct: () => nvml.fanPct(device, 1),

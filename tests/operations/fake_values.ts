@@ -1,5 +1,5 @@
 /** What a box looks like and answers, as plain values that tests change. */
-import type { ArbitrationView, PurgeResult, SwitchResult, YieldResult } from "../../lib/model/arbitration.ts";
+import type { ArbitrationView, EndRunnerResult, PurgeResult, SwitchResult, YieldResult } from "../../lib/model/arbitration.ts";
 import type { HistoryItem } from "../../lib/model/history.ts";
 import type { AttributedProcess, GpuState, Sample, SourceReport } from "../../lib/model/sample.ts";
 import type { ModelEntry } from "../../lib/model/services.ts";
@@ -61,6 +61,7 @@ export const GPU: GpuState = {
     clocks: { graphicsMhz: 2805, smMhz: 2805, memoryMhz: 11251, videoMhz: 2100 },
     pstate: 2,
     throttleReasons: 0x4,
+    throttledMs: { power: 1_500, softwareThermal: 0, hardwareThermal: null, powerBrake: null },
     fans: [{ pct: 41, targetPct: 40, rpm: 1400, policy: "auto" }, {
       pct: 45,
       targetPct: 40,
@@ -204,8 +205,8 @@ export function switchResult(change: Partial<SwitchResult> = {}): SwitchResult {
     targetModel: "qwen3:14b",
     totalMs: 5200,
     loadMs: 4901.2,
-    tokensPerSecond: 73.126,
     phases: { roomMs: 180, waitMs: null, loadMs: 4901.2, answerMs: 61.4, readBackMs: 9 },
+    tokensPerSecond: 73.126,
     response: "Hi",
     class: "ram_hit",
     classBasis: "2.63 GB/s",
@@ -255,3 +256,16 @@ export const MODELS: readonly ModelEntry[] = [
     resident: null,
   },
 ];
+
+export function endRunnerResult(change: Partial<EndRunnerResult> = {}): EndRunnerResult {
+  return {
+    outcome: "released",
+    process: { pid: 4001, startTime: 991 },
+    model: "qwen3:14b",
+    confirmMs: 164.31,
+    freedBytes: 11 * GIB,
+    confirmedBy: "NVML: pid 4001 is gone",
+    message: "pid 4001 was ended",
+    ...change,
+  };
+}

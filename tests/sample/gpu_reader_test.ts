@@ -105,6 +105,7 @@ readerTest("one second's reading", ({ reader, stub }) => {
     clocks: { graphicsMhz: 2400, smMhz: 2401, memoryMhz: 2402, videoMhz: 2403 },
     pstate: 2,
     throttleReasons: 4,
+    throttledMs: { power: 1_500, softwareThermal: 5_000, hardwareThermal: null, powerBrake: null },
     fans: [
       { pct: 41, targetPct: 45, rpm: 1500, policy: "auto" },
       { pct: 42, targetPct: 46, rpm: 1501, policy: "manual" },
@@ -203,7 +204,7 @@ readerTest("what the card never gives is asked for once", ({ reader, stub, time 
   for (const symbol of [...gone, "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetEnforcedPowerLimit"]) {
     assert.equal(stub.calls(symbol), 1, symbol);
   }
-  assert.equal(stub.calls("nvmlDeviceGetFieldValues"), 1);
+  assert.equal(stub.calls("nvmlDeviceGetFieldValues"), 1 + 3, "the temperature once, the throttle counters every 2 s");
 });
 
 readerTest("what fails in passing is null this once", ({ reader, stub }) => {

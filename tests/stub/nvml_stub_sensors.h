@@ -68,6 +68,7 @@ int nvmlDeviceGetFieldValues(Device d, int count, Field *fields) {
   for (int i = 0; i < count; i++) {
     fields[i].code = 3;
     if (fields[i].id == 82) { fields[i].code = (int)value("field.82.code", 0); fields[i].type = 1; fields[i].value = value("field.82.value", 66); }
+    if (fields[i].id == 74) { fields[i].code = 0; fields[i].type = 3; fields[i].value = value("field.74.value", 1500000000ull); }
     if (fields[i].id == 269) { fields[i].code = 0; fields[i].type = 3; fields[i].value = 5000000000ull; }
     if (fields[i].id == 193) { fields[i].code = 0; fields[i].type = 5; fields[i].value = (u32)-8; }
   }

@@ -49,7 +49,7 @@ export function GpuCard() {
           <SensorTile column="fan" label="Fan" of={gpu.fan_pct} unit="%" max={100} why={why} />
         </div>
         <Clocks gpu={gpu} why={why} />
-        <ThrottleLine reasons={gpu.throttle_reasons} why={why} />
+        <ThrottleLine reasons={gpu.throttle_reasons} heldMs={gpu.throttled_ms} why={why} />
         {gpu.available
           ? <ProcessTable processes={gpu.breakdown.processes} />
           : <p class="empty">Who is on the card can't be read.</p>}
