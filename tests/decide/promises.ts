@@ -143,6 +143,8 @@ export const CHOICES: readonly ((world: World, choice: Choice, promises: Promise
   (world) => world.setQueue(0),
   (world) => world.setQueue(world.queue + 1),
   (world, { which }) => world.load(MODELS[which % MODELS.length]?.[0] ?? "", null),
+  // Long enough for what is stuck to be called a fault.
+  (world, { ms }) => world.advance(ms * 20),
   (world, { which }) => world.load(MODELS[which % MODELS.length]?.[0] ?? "", null),
   (world, { which }) => endSomebody(world, "ollama", which),
   // A runner crashes and stays listed.
@@ -239,10 +241,17 @@ function calm(world: World): void {
   for (let seconds = 0; seconds < 600 && world.state.holder !== null; seconds++) world.advance(1_000);
 }
 
-export function live(seed: number, choices: readonly Choice[]): void {
+/** `alsoTo` hears every step, too. */
+export function live(seed: number, choices: readonly Choice[], alsoTo: Judge | null = null): void {
   const promises = new Promises();
-  const base = policy({ load: { ...policy().load, deadlineMs: 4_000 } });
-  const world = new World({ seed, policy: { ...base, purge: { ...base.purge, idleMs: 3_000 } }, judge: promises });
+  const judge: Judge = {
+    onStep(step) {
+      promises.onStep(step);
+      alsoTo?.onStep(step);
+    },
+  };
+  const base = policy({ mayEndRunners: true, load: { ...policy().load, deadlineMs: 4_000 } });
+  const world = new World({ seed, policy: { ...base, purge: { ...base.purge, idleMs: 3_000 } }, judge });
   promises.world = world;
   for (const choice of choices) CHOICES[choice.what % CHOICES.length]?.(world, choice, promises);
   calm(world);
