@@ -10,9 +10,9 @@ import {
 } from "../model/events.ts";
 import { messageOf } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
-import type { Clock, ComfyApi, Gpu, Log, OllamaApi, Proc, Store, Timer } from "../model/ports.ts";
+import type { Clock, ComfyApi, EndRunner, Gpu, Log, OllamaApi, Proc, Store, Timer } from "../model/ports.ts";
 import type { Policy } from "../model/policy.ts";
-import type { Runner } from "../model/tenants.ts";
+import type { ProcessId, Runner } from "../model/tenants.ts";
 import { isOutOfMemory } from "../upstream/ollama_failures.ts";
 import { UpstreamError } from "../upstream/upstream_error.ts";
 import { freeWhenQuiet } from "./purge.ts";
@@ -42,6 +42,8 @@ export interface PerformParts {
   readonly listRunners: () => readonly Runner[];
   /** What of a model is in memory before its load, within a fraction of a second, or null. Never rejects. */
   readonly residencyBefore?: (model: string) => Promise<LoadResidency | null>;
+  /** Ends that process and no later one; left out, nothing can be ended. Never rejects. */
+  readonly endRunner?: EndRunner;
   readonly send: (event: ArbiterEvent) => void;
   readonly resolve: (requestId: string, reply: ArbiterReply) => void;
   /** Called with each event once it is kept, and again when it was completed. */
@@ -80,6 +82,8 @@ export class Performer {
         return this.#start(effect.generation, (signal) => this.#free(effect.generation, signal));
       case "load":
         return this.#start(effect.generation, (signal) => this.#load(effect, signal));
+      case "endRunner":
+        return this.#start(effect.generation, () => this.#end(effect.generation, effect.process));
       case "abort":
         return this.#abort(effect.generation, effect.reason);
       case "wakeAt":
@@ -175,6 +179,14 @@ export class Performer {
     const { comfy, clock } = this.#parts;
     const reply = await freeWhenQuiet(comfy, clock, clock.deadline(FREE_DEADLINE_MS, signal));
     this.#send({ type: "freeReplied", generation, reply });
+  }
+
+  async #end(generation: Generation, process: ProcessId): Promise<void> {
+    const { endRunner } = this.#parts;
+    const reply = endRunner === undefined
+      ? { kind: "failed" as const, message: "nothing here can end a process" }
+      : await endRunner(process);
+    this.#send({ type: "runnerEnded", generation, reply });
   }
 
   async #load(effect: Extract<ArbiterEffect, { kind: "load" }>, signal: AbortSignal): Promise<void> {

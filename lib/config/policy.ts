@@ -4,8 +4,8 @@ import { DEFAULT_POLICY, type Policy } from "../model/policy.ts";
 import { GIB, MIB } from "../model/units.ts";
 import type { Config } from "./schema.ts";
 
-export function policyOf(config: Pick<Config, "arbitration" | "comfyui" | "load" | "needs">): Policy {
-  const { arbitration, comfyui, load, needs } = config;
+export function policyOf(config: Pick<Config, "arbitration" | "comfyui" | "load" | "needs" | "gate">): Policy {
+  const { arbitration, comfyui, load, needs, gate } = config;
   return {
     mode: arbitration.mode,
     yield: {
@@ -24,8 +24,16 @@ export function policyOf(config: Pick<Config, "arbitration" | "comfyui" | "load"
     },
     margin: DEFAULT_POLICY.margin,
     load: { deadlineMs: load.deadline_s * 1000, keepAlive: load.keep_alive },
+    gate: {
+      mostHeld: gate.most_held,
+      deadlineMs: gate.deadline_s * 1000,
+      ageMs: gate.age_s * 1000,
+      batch: gate.batch,
+    },
     needs: Object.fromEntries(Object.entries(needs).map(([name, gib]) => [name, Math.round(gib * GIB)])),
     proceedUnconfirmed: arbitration.proceed_unconfirmed,
+    healPartial: comfyui.heal_partial,
+    mayEndRunners: arbitration.end_stuck_runners,
   };
 }
 

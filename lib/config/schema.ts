@@ -31,6 +31,9 @@ const comfyui = z.strictObject({
   extra_model_paths: z.array(z.string().startsWith("/")).default([]).describe(
     "further extra_model_paths.yaml files, beside those that its server reads",
   ),
+  heal_partial: z.boolean().default(false).describe(
+    "whether a ComfyUI that seems to have loaded half a model is purged by itself at its next idle moment",
+  ),
   purge_ceiling_ms: z.number().min(1000).default(10000).describe("ms that a purge may take to be confirmed"),
 });
 
@@ -38,6 +41,9 @@ const gpu = z.strictObject({
   uuid: z.string().default("").describe("the arbitrated card, as nvidia-smi -L names it; empty = by index"),
   index: z.int().min(0).default(0).describe("the arbitrated card where no uuid is set; not stable over reboots"),
   nvml: z.string().default("").describe("path of libnvidia-ml.so.1; empty = the usual places"),
+  release_idle_s: z.number().min(0).default(30).describe(
+    "seconds without work after which a card that could sleep (a laptop's) is no longer held awake; 0 = never let go",
+  ),
 });
 
 const arbitration = z.strictObject({
@@ -53,6 +59,30 @@ const arbitration = z.strictObject({
   ceiling_ms: z.number().min(1000).default(10000).describe("ms a yield of one model may take"),
   ceiling_per_model_ms: z.number().min(0).default(5000).describe("ms that each further model adds"),
   proceed_unconfirmed: z.boolean().default(true).describe("whether hand-offs go on when the driver can't confirm them"),
+  end_stuck_runners: z.boolean().default(false).describe(
+    "whether a runner that was reported as stuck may be ended when an admin asks for it",
+  ),
+});
+
+/** `host:port` on this machine, or nothing. The gate is as open as what stands behind it, so it never leaves the box. */
+const loopback = z.string().regex(/^(?:(?:127(?:\.\d{1,3}){3}|localhost|\[::1\]):\d{1,5})?$/, {
+  message: "takes an address of this machine with its port, such as 127.0.0.1:11435, or nothing",
+});
+
+const gate = z.strictObject({
+  enabled: z.boolean().default(false).describe(
+    "whether the two further ports below are opened, where requests are held until their memory is confirmed back",
+  ),
+  ollama: loopback.default("127.0.0.1:11435").describe("where Ollama's clients are to point; empty = not offered"),
+  comfyui: loopback.default("127.0.0.1:8189").describe("where ComfyUI's clients are to point; empty = not offered"),
+  ollama_socket: z.string().default("").describe("unix socket that does the same for Ollama; empty = none"),
+  comfyui_socket: z.string().default("").describe("unix socket that does the same for ComfyUI; empty = none"),
+  most_held: z.int().min(1).default(256).describe("requests held at a time; one more is told to come back (429)"),
+  deadline_s: z.number().min(1).default(600).describe("seconds a request may be held before it is refused (503)"),
+  age_s: z.number().min(0).default(60).describe("seconds after which a batch request counts as interactive"),
+  batch: z.array(z.string().min(1)).default([]).describe(
+    'paths ("/api/embed") and models whose requests count as batch, unless X-HyperSwap-Priority says otherwise',
+  ),
 });
 
 const load = z.strictObject({
@@ -152,6 +182,7 @@ export const ConfigSchema = z.strictObject({
   comfyui: comfyui.prefault({}),
   gpu: gpu.prefault({}),
   arbitration: arbitration.prefault({}),
+  gate: gate.prefault({}),
   load: load.prefault({}),
   needs: z.record(z.string(), z.number().positive()).default({})
     .describe('GiB of VRAM that a model needs, by its name ("comfyui" for ComfyUI)'),

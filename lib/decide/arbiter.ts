@@ -6,10 +6,17 @@ import type { ArbiterReply } from "../model/arbitration.ts";
 import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
 import type { ModeChange } from "../model/arbitration.ts";
 import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
+import { watchWorker } from "./comfy_worker.ts";
+import { NO_CREEP, watchCreepBack } from "./creep_back.ts";
 import { hear } from "./hearing.ts";
+import { giveWay } from "./hold_job.ts";
 import { startNext, stepLane } from "./lane.ts";
 import { callOffAutomatic, cancelRequest, receiveRequest } from "./lane_requests.ts";
 import { findMargin, marginFields, watchGrowth } from "./margin.ts";
+import { hideOwnPrompt } from "./own_prompts.ts";
+import { watchPartialLoads } from "./partial_load.ts";
+import { hearRefusals } from "./refusals.ts";
+import { mendSpills } from "./spill.ts";
 import { refusal } from "./switch_plan.ts";
 import { idlePurge, yieldForComfy } from "./triggers.ts";
 import { releaseWatched } from "./watched.ts";
@@ -20,9 +27,15 @@ const STAGES: readonly Stage[] = [
   hear,
   takeOrders,
   yieldForComfy,
+  giveWay,
   stepLane,
   watchMargin,
   releaseWatched,
+  watchCreepBack,
+  hearRefusals,
+  mendSpills,
+  watchPartialLoads,
+  watchWorker,
   idlePurge,
   startNext,
   tendBarrier,
@@ -31,10 +44,11 @@ const STAGES: readonly Stage[] = [
 export function reduceArbiter(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
   if (state.isStopped) return { state, effects: [] };
   if (event.type === "stopped") return stop(state);
-  let next = state;
+  const heard = hideOwnPrompt(state, event);
+  let next = heard.state;
   const effects: ArbiterEffect[] = [];
   for (const stage of STAGES) {
-    const step = stage(next, event);
+    const step = stage(next, heard.event);
     next = step.state;
     effects.push(...step.effects);
   }
@@ -111,9 +125,11 @@ function tendBarrier(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
   return { state, effects: [] };
 }
 
-/** A load takes seconds and is read back when it has ended: nothing streams meanwhile. */
+/** A load takes seconds and is read back when it has ended, and a measurement waits for no release. */
 function needsReadings(job: LaneJob): boolean {
-  return job.kind !== "switch" || job.step.name !== "load" && job.step.name !== "wait";
+  if (job.kind === "hold") return false;
+  if (job.kind === "reload") return job.step.name !== "switch" || needsReadings(job.step.job);
+  return job.kind !== "switch" || !["load", "wait", "explain"].includes(job.step.name);
 }
 
 /** After `stopped` nothing moves: every request is answered, the barrier is closed. */
@@ -136,6 +152,7 @@ function stop(state: ArbiterState): ArbiterStep {
       holder: null,
       waiting: [],
       watched: [],
+      creep: NO_CREEP,
       margin: null,
       lateFree: null,
       isBarrierOpen: false,

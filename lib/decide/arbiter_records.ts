@@ -1,5 +1,11 @@
 /** How results go into history, in the names that stay (OPERATIONS.md). */
-import { causeWord, type PurgeResult, type SwitchResult, type YieldResult } from "../model/arbitration.ts";
+import {
+  causeWord,
+  type EndRunnerResult,
+  type PurgeResult,
+  type SwitchResult,
+  type YieldResult,
+} from "../model/arbitration.ts";
 import type { NewHistoryItem } from "../model/history.ts";
 import { round, toGib } from "../model/units.ts";
 
@@ -17,10 +23,11 @@ export function yieldRecord(result: YieldResult): Recorded {
       models: result.models,
       confirmed_by: result.confirmedBy,
       margin_ms: null,
-      gated: false,
+      gated: result.cause.kind === "gate",
       pids: result.pids,
       held: result.held.map((held) => ({
         pid: held.pid,
+        starttime: held.startTime ?? null,
         model: held.model,
         gb: toGib(held.bytes),
         evidence: held.evidence,
@@ -42,13 +49,12 @@ export function purgeRecord(result: PurgeResult): Recorded {
       remaining_gb: toGib(result.remainingBytes),
       confirmed_by: result.confirmedBy,
       purge_overlapped: result.overlapped,
+      gated: result.cause.kind === "gate",
       message: result.message,
     },
   };
 }
 
-export function swapRecord(result: SwitchResult): Recorded {
-  return {
 function phaseFields(phases: SwitchResult["phases"]): Readonly<Record<string, unknown>> {
   return {
     room_ms: round(phases.roomMs),
@@ -59,15 +65,17 @@ function phaseFields(phases: SwitchResult["phases"]): Readonly<Record<string, un
   };
 }
 
+export function swapRecord(result: SwitchResult): Recorded {
+  return {
     kind: "swap",
     fields: {
       model: result.targetModel,
       prev_model: result.prevModel,
       load_ms: round(result.loadMs),
       total_ms: round(result.totalMs),
+      phases: phaseFields(result.phases),
       gb_per_s: result.bytesPerSecond === null ? null : round(result.bytesPerSecond / 1e9, 2),
       class: result.class,
-      phases: phaseFields(result.phases),
       class_basis: result.classBasis,
       is_ram_hit: result.class === "ram_hit",
       suspected_partial_load: null,
@@ -77,6 +85,23 @@ function phaseFields(phases: SwitchResult["phases"]): Readonly<Record<string, un
       vram_gb: toGib(result.vramBytes),
       spilled: result.spilled,
       verdict: result.verdict,
+    },
+  };
+}
+
+export function endRecord(result: EndRunnerResult): Recorded {
+  return {
+    kind: "fault",
+    fields: {
+      what: "runner_ended",
+      outcome: result.outcome,
+      pids: [result.process.pid],
+      starttime: result.process.startTime,
+      models: result.model === null ? [] : [result.model],
+      confirm_ms: round(result.confirmMs),
+      freed_gb: toGib(result.freedBytes),
+      confirmed_by: result.confirmedBy,
+      message: result.message,
     },
   };
 }

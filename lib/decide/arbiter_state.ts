@@ -5,15 +5,25 @@ import type { Mode, Policy } from "../model/policy.ts";
 import type { Sample } from "../model/sample.ts";
 import type { ProcessId } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs, WallMs } from "../model/units.ts";
+import type { WorkerWatch } from "./comfy_worker.ts";
+import { type CreepWatch, NO_CREEP } from "./creep_back.ts";
+import type { EndRunnerJob } from "./end_runner_job.ts";
 import type { Footprints } from "./footprint.ts";
+import type { HoldJob } from "./hold_job.ts";
 import type { MarginWatch } from "./margin.ts";
+import type { OwnPrompt } from "./own_prompts.ts";
+import { NO_PARTIALS, type PartialBook } from "./partial_load.ts";
 import type { PurgeJob } from "./purge_job.ts";
+import type { ReloadJob, ReloadOrder } from "./reload_job.ts";
+import { type ChildBook, NO_CHILDREN } from "./refusals.ts";
 import type { RequestVramJob } from "./request_vram_job.ts";
 import { NO_HISTORY, type ResidualHistory } from "./residual.ts";
+import { NO_SPILLS, type SpillBook } from "./spill.ts";
+import type { Stuck } from "./stuck.ts";
 import type { SwitchJob } from "./switch_job.ts";
 import type { YieldJob } from "./yield_job.ts";
 
-export type LaneJob = YieldJob | PurgeJob | SwitchJob | RequestVramJob;
+export type LaneJob = YieldJob | PurgeJob | SwitchJob | ReloadJob | EndRunnerJob | RequestVramJob | HoldJob;
 
 export type ArbiterStep = Step<ArbiterState, ArbiterEffect>;
 
@@ -32,6 +42,14 @@ export type Waiting =
     readonly sinceMs: MonotonicMs;
     /** Taken when it was queued, since the watch on the winner's growth already names its record. */
     readonly generation: Generation;
+  }
+  | {
+    readonly kind: "auto";
+    readonly job: "reload";
+    readonly cause: Cause;
+    readonly sinceMs: MonotonicMs;
+    readonly generation: Generation;
+    readonly order: Omit<ReloadOrder, "generation" | "cause">;
   };
 
 /** The job in the lane, and which requests its result answers. */
@@ -76,10 +94,20 @@ export interface ArbiterState {
   readonly sample: Sample | null;
   readonly residualHistory: ResidualHistory;
   readonly comfy: ComfyNews;
+  /** Queued in ComfyUI by ourselves; null: nothing is. */
+  readonly ownPrompt: OwnPrompt | null;
   readonly holder: Holder | null;
   readonly waiting: readonly Waiting[];
   readonly margin: MarginWatch | null;
   readonly watched: readonly Watched[];
+  /** Reported as a fault, and not gone since. */
+  readonly stuck: readonly Stuck[];
+  readonly creep: CreepWatch;
+  readonly spills: SpillBook;
+  readonly children: ChildBook;
+  readonly partials: PartialBook;
+  /** The prompt that runs, and since when nothing was seen of that; null: none runs, or it can't be told. */
+  readonly worker: WorkerWatch | null;
   /** A purge that ended while its `/free` was still being prepared: it may have gone out after all. */
   readonly lateFree: { readonly generation: Generation; readonly key: string } | null;
   readonly footprints: Footprints;
@@ -111,10 +139,17 @@ export function initialArbiter(policy: Policy, footprints: Footprints = {}): Arb
       peakBytes: null,
       isCramped: false,
     },
+    ownPrompt: null,
     holder: null,
     waiting: [],
     margin: null,
     watched: [],
+    stuck: [],
+    creep: NO_CREEP,
+    spills: NO_SPILLS,
+    children: NO_CHILDREN,
+    partials: NO_PARTIALS,
+    worker: null,
     lateFree: null,
     footprints,
     nextGeneration: GENERATIONS_PER_JOB,

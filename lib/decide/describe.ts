@@ -21,6 +21,16 @@ export function describeJob(job: LaneJob): string {
       ];
     case "requestVram":
       return job.purge === null ? "looking at what is free" : describeJob(job.purge);
+    case "endRunner":
+      return `ending pid ${job.process.pid} and waiting for the driver to have its memory back`;
+    case "reload":
+      switch (job.step.name) {
+        case "start":
+        case "look":
+          return `seeing whether ${job.request.model} does nothing`;
+        default:
+          return describeJob(job.step.job);
+      }
     case "switch":
       switch (job.step.name) {
         case "yield":
@@ -32,7 +42,11 @@ export function describeJob(job: LaneJob): string {
           return `loading ${job.request.model}`;
         case "settle":
           return "reading back what was loaded";
+        case "explain":
+          return "seeing who holds the rest";
       }
+    case "hold":
+      return job.purpose;
   }
 }
 
@@ -69,14 +83,22 @@ export function describeEvent(event: ArbiterEvent): string {
       return `${event.runners.length} runners among Ollama's children`;
     case "residentListed":
       return event.resident === null ? "/api/ps didn't answer in time" : `/api/ps lists ${event.resident.length}`;
+    case "promptEnded":
+      return "a prompt of ComfyUI's has ended";
+    case "runnersChanged":
+      return `${event.runners.length} runners among Ollama's children now`;
     case "runnersProbed":
       return `${event.probes.length} runners looked at`;
     case "freeReplied":
       return `/free: ${event.reply.kind}`;
     case "loadEnded":
       return event.outcome.ok ? "the load ended well" : `the load failed: ${event.outcome.message}`;
+    case "runnerEnded":
+      return `the end of a runner: ${event.reply.kind}`;
     case "woke":
       return "a deadline came";
+    case "ownPrompt":
+      return event.isOpen ? "a prompt of our own is posted" : "a prompt of our own has ended";
     case "stopped":
       return "shutdown";
   }
@@ -91,6 +113,8 @@ export function describeEffect(effect: ArbiterEffect): string | null {
       return "ask ComfyUI to free its memory, right after two empty reads of its queue";
     case "load":
       return `load ${effect.request.model}`;
+    case "endRunner":
+      return `end pid ${effect.process.pid}`;
     case "abort":
       return "hang up on what is under way";
     case "record":

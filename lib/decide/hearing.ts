@@ -6,6 +6,7 @@ import type { MonotonicMs } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep, ComfyNews } from "./arbiter_state.ts";
 import { comfyHoldings } from "./purge_job.ts";
 import { followResidual } from "./residual.ts";
+import { withoutEnded } from "./stuck.ts";
 
 export function hear(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
   switch (event.type) {
@@ -26,6 +27,7 @@ function hearSample(state: ArbiterState, sample: Sample, atMs: MonotonicMs): Arb
   return {
     ...state,
     sample,
+    stuck: withoutEnded(state.stuck, sample),
     isBarrierLost: state.isBarrierLost && !sample.gpu.available,
     residualHistory: followResidual(state.residualHistory, sample.gpu),
     comfy: hearComfy(state.comfy, sample, atMs),

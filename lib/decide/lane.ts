@@ -3,9 +3,13 @@ import type { ArbiterReply, PurgeResult, YieldResult } from "../model/arbitratio
 import { type ArbiterEffect, type ArbiterEvent, type Generation, GENERATIONS_PER_JOB } from "../model/events.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep, Holder, LaneJob, Waiting } from "./arbiter_state.ts";
-import type { JobContext } from "./job.ts";
+import { watchHandOff } from "./hand_off_watch.ts";
+import { type EndRunnerJob, startEndRunner, stepEndRunner } from "./end_runner_job.ts";
+import type { HoldJob } from "./hold_job.ts";
+import type { JobContext, JobStep } from "./job.ts";
 import { keepResults } from "./lane_results.ts";
 import { startPurge, stepPurge } from "./purge_job.ts";
+import { type ReloadJob, startReload, stepReload } from "./reload_job.ts";
 import { startRequestVram, stepRequestVram } from "./request_vram_job.ts";
 import { startSwitch, stepSwitch, type SwitchJob, type SwitchStep } from "./switch_job.ts";
 import { refusal } from "./switch_plan.ts";
@@ -86,7 +90,18 @@ function move(job: LaneJob, event: ArbiterEvent, context: JobContext): Moved {
       return movedSwitch(job, stepSwitch(job, event, context));
     case "requestVram":
       return movedRequest(stepRequestVram(job, event, context));
+    case "reload":
+      return movedReload(job, stepReload(job, event, context));
+    case "endRunner":
+      return movedEnd(stepEndRunner(job, event, context));
+    case "hold":
+      return held(job);
   }
+}
+
+/** It stays until it is cancelled or gives way. */
+function held(job: HoldJob): Moved {
+  return { job, effects: [], reply: null, yielded: null, purged: null };
 }
 
 function movedYield({ job, effects, result: value }: ReturnType<typeof stepYield>): Moved {
@@ -102,6 +117,19 @@ function movedRequest({ job, effects, result: value }: ReturnType<typeof stepReq
 }
 
 export function movedSwitch(before: SwitchJob | null, { job, effects, result: reply }: SwitchStep): Moved {
+  const yielded = job.yielded === before?.yielded ? null : job.yielded;
+  const purged = job.purged === before?.purged ? null : job.purged;
+  return { job, effects, reply, yielded, purged };
+}
+
+function movedEnd({ job, effects, result: reply }: JobStep<EndRunnerJob, ArbiterReply>): Moved {
+  return { job, effects, reply, yielded: null, purged: null };
+}
+
+export function movedReload(
+  before: ReloadJob | null,
+  { job, effects, result: reply }: ReturnType<typeof stepReload>,
+): Moved {
   const yielded = job.yielded === before?.yielded ? null : job.yielded;
   const purged = job.purged === before?.purged ? null : job.purged;
   return { job, effects, reply, yielded, purged };
@@ -153,12 +181,17 @@ function begin(state: ArbiterState, entry: Waiting, atMs: MonotonicMs): ArbiterS
     const moved = beginAutomatic(entry, context);
     return commit(state, { job: null, requestIds: [] }, { moved, atMs });
   }
-  const { id } = entry.request;
-  if (entry.request.kind === "purge" && context.isComfyBusy) return { state, effects: [refusePurge(id)] };
+  const { request } = entry;
+  const isPurge = request.kind === "purge" || request.kind === "handOff" && request.to === "ollama";
+  if (isPurge && context.isComfyBusy) return { state, effects: [refusePurge(request.id)] };
   const generation = state.nextGeneration;
+  const watching = request.kind === "handOff"
+    ? watchHandOff(state, request, { generation, atMs })
+    : { state, effects: [] };
   const moved = beginRequest(entry, generation, context);
-  const numbered = { ...state, nextGeneration: generation + GENERATIONS_PER_JOB };
-  return commit(numbered, { job: null, requestIds: [id] }, { moved, atMs });
+  const numbered = { ...watching.state, nextGeneration: generation + GENERATIONS_PER_JOB };
+  const begun = commit(numbered, { job: null, requestIds: [request.id] }, { moved, atMs });
+  return { state: begun.state, effects: [...watching.effects, ...begun.effects] };
 }
 
 /** An executing ComfyUI is never purged (SPEC 2.3). */
@@ -168,10 +201,9 @@ export function refusePurge(requestId: string): ArbiterEffect {
   return { kind: "resolve", requestId, reply: { kind: "refused", refusal: why }, reason: why.message };
 }
 
-function beginAutomatic(
-  { generation, cause, job }: Extract<Waiting, { kind: "auto" }>,
-  context: JobContext,
-): Moved {
+function beginAutomatic(entry: Extract<Waiting, { kind: "auto" }>, context: JobContext): Moved {
+  const { generation, cause, job } = entry;
+  if (entry.job === "reload") return movedReload(null, startReload({ ...entry.order, generation, cause }, context));
   if (job === "purge") return movedPurge(startPurge({ generation, cause, confirm: true }, context));
   const scope = { models: null, keep: context.keep };
   return movedYield(startYield({ generation, cause, scope, confirm: true }, context));
@@ -197,5 +229,17 @@ function beginRequest(
       const { model, keepAlive, prompt } = request;
       return movedSwitch(null, startSwitch({ ...order, request: { model, keepAlive, prompt } }, context));
     }
+    case "handOff": {
+      const cause = { kind: "gate" as const, requestId: request.id };
+      if (request.to === "ollama") return movedPurge(startPurge({ generation, cause, confirm: true }, context));
+      const scope = { models: null, keep: context.keep };
+      return movedYield(startYield({ generation, cause, scope, confirm: true }, context));
+    }
+    case "endRunner": {
+      const { process, model } = request;
+      return movedEnd(startEndRunner({ ...order, process, model }, context));
+    }
+    case "hold":
+      return held({ kind: "hold", ...order, startedMs: context.atMs, purpose: request.purpose });
   }
 }

@@ -1,9 +1,12 @@
 /** How wishes reach the lane and leave it: requests, cancels, and the end of what nobody asked for. */
-import type { ArbiterReply, ArbiterRequest } from "../model/arbitration.ts";
+import type { ArbiterReply, ArbiterRequest, Refusal } from "../model/arbitration.ts";
 import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
 import type { ArbiterState, ArbiterStep, LaneJob, Waiting } from "./arbiter_state.ts";
+import { receiveHandOff } from "./hand_off.ts";
+import { objectionToHold } from "./hold_job.ts";
 import { isAutomatic, isComfyBusy, refusePurge } from "./lane.ts";
 import { recordKey } from "./lane_results.ts";
+import { objectionToEnd } from "./stuck.ts";
 import { refusal } from "./switch_plan.ts";
 
 export function receiveRequest(
@@ -17,6 +20,11 @@ export function receiveRequest(
       effects: [refuse(request.id, "unavailable", "The first sample isn't in yet", "Try again in a second")],
     };
   }
+  if (request.kind === "handOff") return receiveHandOff(state, { ...event, request });
+  const objection = objectionToHold(state, request.id);
+  if (objection !== null) return { state, effects: [objection] };
+  const why = request.kind === "endRunner" ? objectionToEnd(state, request.process) : null;
+  if (why !== null) return { state, effects: [refuseAs(request.id, why)] };
   if (request.kind === "purge" && isComfyBusy(state)) return { state, effects: [refusePurge(request.id)] };
   const joined = joinRunning(state, request);
   if (joined !== null) return { state: joined, effects: [] };
@@ -39,6 +47,10 @@ function refuse(
 ): ArbiterEffect {
   const reply: ArbiterReply = { kind: "refused", refusal: refusal(code, message, { hint }) };
   return { kind: "resolve", requestId, reply, reason: message };
+}
+
+function refuseAs(requestId: string, why: Refusal): ArbiterEffect {
+  return { kind: "resolve", requestId, reply: { kind: "refused", refusal: why }, reason: why.message };
 }
 
 /**
@@ -91,6 +103,13 @@ function hasAsked(job: LaneJob): boolean {
       return job.purge !== null && hasAsked(job.purge);
     case "switch":
       return (job.step.name === "yield" || job.step.name === "purge") && hasAsked(job.step.job);
+    case "reload":
+      if (job.step.name === "switch") return hasAsked(job.step.job);
+      return (job.step.name === "yield" || job.step.name === "purge") && hasAsked(job.step.job);
+    case "endRunner":
+      return job.phase !== "opening";
+    case "hold":
+      return false;
   }
 }
 

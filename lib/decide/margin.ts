@@ -25,6 +25,8 @@ export interface MarginWatch {
   /** When the yield ended, whatever came of it; null while it is under way. */
   readonly concludedMs: MonotonicMs | null;
   readonly grewMs: MonotonicMs | null;
+  /** The winner was held at the gate and hasn't begun: the work that comes next is its own. */
+  readonly isHeld: boolean;
 }
 
 export interface MarginFound {
@@ -34,13 +36,23 @@ export interface MarginFound {
 
 export function watchMarginOf(
   key: string,
-  { pids, bytes, atMs }: { readonly pids: readonly number[]; readonly bytes: Bytes | null; readonly atMs: MonotonicMs },
+  { pids, bytes, atMs, isHeld = false }: {
+    readonly pids: readonly number[];
+    readonly bytes: Bytes | null;
+    readonly atMs: MonotonicMs;
+    readonly isHeld?: boolean;
+  },
 ): MarginWatch {
-  return { key, pids, bytesBefore: bytes, startedMs: atMs, confirmedMs: null, concludedMs: null, grewMs: null };
+  const open = { confirmedMs: null, concludedMs: null, grewMs: null };
+  return { key, pids, bytesBefore: bytes, startedMs: atMs, ...open, isHeld };
 }
 
 /** A reading while the watch is on. The same watch comes back when nothing has changed. */
-export function watchGrowth(watch: MarginWatch, reading: BarrierReading, policy: MarginPolicy): MarginWatch {
+export function watchGrowth(
+  watch: MarginWatch,
+  reading: Pick<BarrierReading, "atMs" | "usedBytes" | "processes">,
+  policy: MarginPolicy,
+): MarginWatch {
   if (watch.grewMs !== null) return watch;
   const bytes = bytesOfAll(reading, watch.pids);
   if (bytes === null) return watch;

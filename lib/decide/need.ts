@@ -5,7 +5,7 @@
 import type { HolderShare } from "../model/arbitration.ts";
 import type { Need } from "../model/footprints.ts";
 import type { Policy } from "../model/policy.ts";
-import type { AttributedProcess, GpuState } from "../model/sample.ts";
+import type { AttributedProcess, GpuState, Sample } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { Footprints } from "./footprint.ts";
 import { knownNeed } from "./footprint.ts";
@@ -43,13 +43,27 @@ export function freeOf(gpu: GpuState): Bytes | null {
   return gpu.available ? gpu.reading.memory?.freeBytes ?? null : null;
 }
 
+/**
+ * The same by a whole sample: a runner that has just died may stand in the driver's list for another 0.2 s, and holds
+ * nothing that anybody could be asked for.
+ */
+export function holdersIn({ gpu, ollama, sources }: Sample): readonly HolderShare[] {
+  const isDead = ({ bucket, pid }: AttributedProcess) =>
+    bucket === "ollama" && sources.processes.ok && ollama.server !== null && pid !== ollama.server.pid &&
+    !ollama.runners.some((runner) => runner.pid === pid);
+  return holdersOf(gpu, isDead);
+}
+
 /** Who holds the card, largest first: what every "can't fit" names. */
-export function holdersOf(gpu: GpuState): readonly HolderShare[] {
+export function holdersOf(
+  gpu: GpuState,
+  isLeftOut: (process: AttributedProcess) => boolean = () => false,
+): readonly HolderShare[] {
   if (!gpu.available) return [];
   const { breakdown } = gpu;
   const shares: HolderShare[] = [];
   for (const bucket of ["ollama", "comfy", "desktop", "unmanaged"] as const) {
-    const processes = breakdown.processes.filter((process) => process.bucket === bucket);
+    const processes = breakdown.processes.filter((process) => process.bucket === bucket && !isLeftOut(process));
     const bytes = processes.reduce((sum, process) => sum + (process.usedBytes ?? 0), 0);
     if (processes.length === 0) continue;
     const who = processes.map((process) =>

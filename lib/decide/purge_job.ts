@@ -45,7 +45,9 @@ export type PurgeOrder = Pick<PurgeJob, "generation" | "cause" | "confirm">;
 type PurgeStep = JobStep<PurgeJob, PurgeResult>;
 
 /** Pids counted for ComfyUI, and their bytes. */
-export function comfyHoldings(sample: Sample): { readonly pids: readonly number[]; readonly bytes: Bytes | null } {
+export function comfyHoldings(
+  sample: Pick<Sample, "gpu">,
+): { readonly pids: readonly number[]; readonly bytes: Bytes | null } {
   if (!sample.gpu.available) return { pids: [], bytes: null };
   const mine = sample.gpu.breakdown.processes.filter((process) => process.bucket === "comfy");
   return { pids: mine.map((process) => process.pid), bytes: sample.gpu.breakdown.comfyBytes };

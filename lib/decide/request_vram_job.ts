@@ -3,7 +3,7 @@ import type { Cause, PurgeResult, RequestVramResult } from "../model/arbitration
 import type { ArbiterEvent, Generation } from "../model/events.ts";
 import { type Bytes, type MonotonicMs, toGib } from "../model/units.ts";
 import type { JobContext, JobStep } from "./job.ts";
-import { describeHolders, fits, freeOf, holdersOf } from "./need.ts";
+import { describeHolders, fits, freeOf, holdersIn } from "./need.ts";
 import { holdsModels, type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
 
 export interface RequestVramJob {
@@ -69,7 +69,7 @@ function conclude(
   const isFit = job.freeBytes === null ? null : job.freeBytes >= job.neededBytes;
   // The purge looked later than the sample: it may also have found that ComfyUI had just let go by itself.
   const isBare = purge?.outcome === "released" || purge?.outcome === "nothing_loaded" && purge.remainingBytes !== null;
-  const holders = holdersOf(context.sample.gpu).filter((share) => !isBare || share.bucket !== "comfy");
+  const holders = holdersIn(context.sample).filter((share) => !isBare || share.bucket !== "comfy");
   const keptBytes = isBare ? purge?.remainingBytes ?? 0 : 0;
   const stays = keptBytes > 0
     ? [...holders, { bucket: "comfy" as const, bytes: keptBytes, who: ["ComfyUI's CUDA context"] }]

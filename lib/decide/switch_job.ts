@@ -15,6 +15,8 @@ import { isSameModel } from "./yield_targets.ts";
 
 /** What is added to the configured deadline of a load before it is taken for lost: act/ hangs up first. */
 const DEADLINE_GRACE_MS = 1_000;
+/** A sample comes each second; without one, the last has to do. */
+const EXPLAIN_MS = 1_500;
 
 export interface SwitchJob {
   readonly kind: "switch";
@@ -32,7 +34,9 @@ export interface SwitchJob {
     | { readonly name: "purge"; readonly job: PurgeJob }
     | { readonly name: "wait"; readonly untilMs: MonotonicMs }
     | { readonly name: "load"; readonly untilMs: MonotonicMs }
-    | { readonly name: "settle"; readonly runners: readonly Runner[] | null; readonly isListed: boolean };
+    | { readonly name: "settle"; readonly runners: readonly Runner[] | null; readonly isListed: boolean }
+    /** It can't fit: who holds the rest is told by a sample that is newer than the refusal. */
+    | { readonly name: "explain"; readonly sinceMs: MonotonicMs };
   readonly yielded: YieldResult | null;
   readonly purged: PurgeResult | null;
   /** It was refused for want of memory once: what is reclaimed now is for the one retry. */
@@ -40,14 +44,14 @@ export interface SwitchJob {
   /** Something was asked back since then: a retry without that could only fail again. */
   readonly isReclaimed: boolean;
   readonly freeBytes: Bytes | null;
-  readonly reply: LoadReply | null;
-  /** What of it was in memory just before the load; null where that couldn't be told. */
-  readonly residency: LoadResidency | null;
-  readonly vramBytes: Bytes | null;
   /** Held back in all, and when the load was last asked for and answered: where the time went. */
   readonly waitedMs: number;
   readonly loadAskedMs: MonotonicMs | null;
   readonly loadEndedMs: MonotonicMs | null;
+  readonly reply: LoadReply | null;
+  /** What of it was in memory just before the load; null where that couldn't be told. */
+  readonly residency: LoadResidency | null;
+  readonly vramBytes: Bytes | null;
   readonly spilled: boolean | null;
   /** What else `/api/ps` listed after the load; null while it hasn't said. */
   readonly othersAfter: readonly string[] | null;
@@ -56,7 +60,10 @@ export interface SwitchJob {
 export type SwitchStep = JobStep<SwitchJob, ArbiterReply>;
 
 export function startSwitch(
-  order: Pick<SwitchJob, "generation" | "cause" | "request">,
+  { before, ...order }: Pick<SwitchJob, "generation" | "cause" | "request"> & {
+    /** What was given back for it already. */
+    readonly before?: Pick<SwitchJob, "yielded" | "purged" | "freeBytes">;
+  },
   context: JobContext,
 ): SwitchStep {
   const names = context.sample.ollama.resident.map((row) => row.name);
@@ -70,11 +77,14 @@ export function startSwitch(
     wasListed: names.some((name) => isSameModel(name, model)),
     others: names.filter((name) => !isSameModel(name, model)),
     step: { name: "wait", untilMs: context.atMs },
-    yielded: null,
-    purged: null,
+    yielded: before?.yielded ?? null,
+    purged: before?.purged ?? null,
     isRetry: false,
     isReclaimed: false,
-    freeBytes: freeOf(context.sample.gpu),
+    freeBytes: before?.freeBytes ?? freeOf(context.sample.gpu),
+    waitedMs: 0,
+    loadAskedMs: null,
+    loadEndedMs: null,
     reply: null,
     residency: null,
     vramBytes: null,
@@ -82,9 +92,6 @@ export function startSwitch(
     othersAfter: null,
   };
   const early = refuseEarly(model, context.sample);
-    waitedMs: 0,
-    loadAskedMs: null,
-    loadEndedMs: null,
   return early === null ? advance(job, context) : refuse(job, early);
 }
 
@@ -106,6 +113,10 @@ export function stepSwitch(job: SwitchJob, event: ArbiterEvent, context: JobCont
       return event.atMs >= step.untilMs ? giveUpLoad(fresh) : goOn(fresh);
     case "settle":
       return settle(fresh, event, context);
+    case "explain": {
+      const isNews = event.type === "sampled" || event.atMs - step.sinceMs >= EXPLAIN_MS;
+      return isNews ? refuse(fresh, unfit(fresh, context)) : goOn(fresh);
+    }
   }
 }
 
@@ -123,6 +134,8 @@ export function preemptSwitch(job: SwitchJob, context: JobContext): SwitchStep {
       return refuse(job, refusePreempted());
     case "settle":
       return concludeSwitch(job, context);
+    case "explain":
+      return refuse(job, unfit(job, context));
     case "yield":
     case "purge":
       return goOn(job);
@@ -156,7 +169,7 @@ function advance(job: SwitchJob, context: JobContext): SwitchStep {
   });
   switch (move.kind) {
     case "refuse":
-      return refuse(job, move.refusal);
+      return move.refusal.code === "wont_fit" && hasMoved(job) ? explain(job, context) : refuse(job, move.refusal);
     case "yield":
       return beginYield(job, context);
     case "purge":
@@ -250,9 +263,29 @@ function onLoadEnded(job: SwitchJob, outcome: LoadOutcome, context: JobContext):
   if (outcome.isOutOfMemory) {
     // Reclaim what there is, then exactly one retry.
     if (!job.isRetry) return advance({ ...job, isRetry: true, isReclaimed: false }, context);
-    return refuse(job, cantFit({ ...context, model, freeBytes: job.freeBytes }));
+    return explain(job, context);
   }
   return refuse(job, refusal("upstream", `Ollama could not load '${model}': ${outcome.message}`));
+}
+
+/** Something of ours has come or gone since it began. */
+function hasMoved({ yielded, purged, isRetry }: SwitchJob): boolean {
+  return yielded !== null || purged !== null || isRetry;
+}
+
+/** The last sample may be older than what has just died or gone: who holds the rest is said by the next one. */
+function explain(job: SwitchJob, { atMs }: JobContext): SwitchStep {
+  const next: SwitchJob = { ...job, substep: job.substep + 1, step: { name: "explain", sinceMs: atMs } };
+  const reason = "it can't fit: see who holds the rest";
+  return {
+    job: next,
+    effects: [{ kind: "wakeAt", generation: generationOf(next), atMs: atMs + EXPLAIN_MS, reason }],
+    result: null,
+  };
+}
+
+function unfit(job: SwitchJob, context: JobContext): Refusal {
+  return cantFit({ ...context, model: job.request.model, freeBytes: job.freeBytes });
 }
 
 /** A runner that dies within milliseconds of its start leaves its load hanging for ever, and every other one behind it. */

@@ -4,7 +4,7 @@ import { didYouMean } from "../model/did_you_mean.ts";
 import type { Sample } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { JobContext } from "./job.ts";
-import { describeHolders, fits, holdersOf, needOf } from "./need.ts";
+import { describeHolders, fits, holdersIn, needOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
 import { canonical, findTargets, isRowTaken, isSameModel, type Target } from "./yield_targets.ts";
 
@@ -117,7 +117,7 @@ function hasOthers(facts: SwitchFacts): boolean {
   return evictable(facts).length > 0 || sample.ollama.resident.some((row) => isRowTaken(row, scope, sample.ollama));
 }
 
-function canPurge(facts: SwitchFacts): boolean {
+export function canPurge(facts: Pick<SwitchFacts, "sample" | "policy" | "comfyContextBytes">): boolean {
   const { comfy } = facts.sample;
   return comfy.online && !comfy.isRemote && comfyHoldings(facts.sample).pids.length > 0 && holdsModels(facts) !== false;
 }
@@ -136,7 +136,7 @@ export function cantFit(
   facts: Pick<SwitchFacts, "sample" | "policy" | "footprints" | "freeBytes" | "model">,
 ): Refusal {
   const need = needOf(facts.model, facts.policy, facts.footprints);
-  const holders = holdersOf(facts.sample.gpu);
+  const holders = holdersIn(facts.sample);
   const size = need === null
     ? ""
     : `: it needs ${toGib(need)} GB and ${toGib(facts.freeBytes) ?? "unknown"} GB are free`;

@@ -3,11 +3,12 @@ import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../m
 import type { Sample } from "../model/sample.ts";
 import type { ArbiterState, ArbiterStep, Waiting } from "./arbiter_state.ts";
 import { remember } from "./footprint.ts";
-import { movedSwitch, moveHolder } from "./lane.ts";
+import { beginMargin, servingYield } from "./hand_off_watch.ts";
+import { movedReload, movedSwitch, moveHolder } from "./lane.ts";
 import { recordKey } from "./lane_results.ts";
-import { marginFields, watchMarginOf } from "./margin.ts";
 import { COMFY_KEY, fits, freeOf, needOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
+import { preemptReload } from "./reload_job.ts";
 import { preemptSwitch } from "./switch_job.ts";
 import { canonical, findTargets, isRowTaken } from "./yield_targets.ts";
 
@@ -42,12 +43,12 @@ function endStretch(state: ArbiterState): ArbiterState {
 
 /** A yield that still waits when ComfyUI has no work any more lapses, and the watch on its race with it. */
 function dropWaitingYield(state: ArbiterState): ArbiterState {
-  const lapsed = state.waiting.find((entry) => entry.kind === "auto" && entry.job === "yield");
-  if (lapsed?.kind !== "auto") return state;
-  const isWatched = state.margin?.key === recordKey(lapsed.generation, "yield");
+  const lapsed = state.waiting.flatMap((entry) => entry.kind === "auto" && entry.job === "yield" ? [entry] : []);
+  const isWatched = lapsed.some(({ generation }) => state.margin?.key === recordKey(generation, "yield"));
+  if (lapsed.length === 0) return state;
   return {
     ...state,
-    waiting: state.waiting.filter((entry) => entry !== lapsed),
+    waiting: state.waiting.filter((entry) => !lapsed.some((other) => other === entry)),
     margin: isWatched ? null : state.margin,
   };
 }
@@ -73,7 +74,8 @@ export function chooseYield(
   const { resident, runners } = ollama;
   const models = resident.filter((row) => isRowTaken(row, scope, ollama)).map((row) => row.name);
   const targets = findTargets([], { runners, resident, names: ollama, scope });
-  const isLoading = state.holder?.job.kind === "switch" || targets.some((target) => !target.isListed);
+  const isLoading = state.holder?.job.kind === "switch" || state.holder?.job.kind === "reload" ||
+    targets.some((target) => !target.isListed);
   if (models.length === 0 && !isLoading) return { kind: "nobody" };
   const need = needOf(COMFY_KEY, state.policy, state.footprints);
   const held = comfyHoldings(sample).bytes ?? 0;
@@ -128,7 +130,8 @@ function enqueueYield(state: ArbiterState, sample: Sample, event: ArbiterEvent):
     nextGeneration: state.nextGeneration + GENERATIONS_PER_JOB,
   };
   // A load of ours wants the same memory.
-  const preempted = queued.holder?.job.kind === "switch" ? preempt(queued, event) : { state: queued, effects: [] };
+  const kind = queued.holder?.job.kind;
+  const preempted = kind === "switch" || kind === "reload" ? preempt(queued, event) : { state: queued, effects: [] };
   return { state: preempted.state, effects: [...watching.effects, ...preempted.effects] };
 }
 
@@ -136,41 +139,12 @@ function preempt(state: ArbiterState, { atMs }: ArbiterEvent): ArbiterStep {
   return moveHolder(
     state,
     atMs,
-    (job, context) =>
-      job.kind === "switch"
-        ? movedSwitch(job, preemptSwitch(job, context))
-        : { job, effects: [], reply: null, yielded: null, purged: null },
+    (job, context) => {
+      if (job.kind === "switch") return movedSwitch(job, preemptSwitch(job, context));
+      if (job.kind === "reload") return movedReload(job, preemptReload(job, context));
+      return { job, effects: [], reply: null, yielded: null, purged: null };
+    },
   );
-}
-
-/** The generation of a yield under way that takes all that an automatic one would; null without one. */
-function servingYield({ holder, keep }: ArbiterState): number | null {
-  if (holder?.job.kind !== "yield") return null;
-  const { scope, confirm, generation } = holder.job;
-  const kept = keep.map(canonical);
-  const isSame = confirm && scope.models === null && scope.keep.every((name) => kept.includes(canonical(name)));
-  return isSame ? generation : null;
-}
-
-/**
- * Watches the winner's first allocation from now on. An older hand-off that is still watched ends without a margin; one
- * whose yield is still under way keeps its watch.
- */
-function beginMargin(
-  state: ArbiterState,
-  sample: Sample,
-  { key, atMs }: { readonly key: string; readonly atMs: number },
-): ArbiterStep {
-  if (state.margin !== null && state.margin.concludedMs === null) return { state, effects: [] };
-  const { pids, bytes } = comfyHoldings(sample);
-  const server = sample.comfy.server;
-  const winners = server === null || pids.includes(server.pid) ? pids : [...pids, server.pid];
-  const reason = "another hand-off began before ComfyUI took memory";
-  const effects: ArbiterEffect[] = state.margin === null
-    ? []
-    : [{ kind: "amend", key: state.margin.key, fields: marginFields({ marginMs: null, reason }), reason }];
-  const margin = watchMarginOf(key, { pids: winners, bytes, atMs });
-  return { state: { ...state, margin }, effects };
 }
 
 interface Note {

@@ -32,7 +32,27 @@ export function viewArbiter(state: ArbiterState, toWall: (ms: MonotonicMs) => Wa
     lateHandOffs: state.lateHandOffs,
     handOffs: state.handOffs,
     lastMarginMs: state.lastMarginMs,
+    stuck: state.stuck.map(({ process, model, bytes, evidence, sinceMs }) => ({
+      ...process,
+      model,
+      bytes,
+      evidence,
+      sinceMs: toWall(sinceMs),
+    })),
+    comfyWorker: workerOf(state),
+    insisters: state.creep.insisters.map(({ who, process, seenMs, dueMs }) => ({
+      model: who,
+      pid: process.pid,
+      times: seenMs.length,
+      lastAtMs: toWall(seenMs.at(-1) ?? 0),
+      nextAtMs: dueMs === null ? null : toWall(dueMs),
+    })),
   };
+}
+
+function workerOf({ worker, sample }: ArbiterState): NonNullable<ArbitrationView["comfyWorker"]> | null {
+  if (worker === null || sample === null || !worker.isTold) return null;
+  return { promptId: worker.promptId, stillMs: sample.monotonicMs - worker.stillSinceMs };
 }
 
 /** Who holds memory worth naming: a tenant above its bare context. Null when neither, or nothing can be read. */

@@ -27,13 +27,14 @@ export function watchHeld(
       key,
       sinceMs: atMs,
       needsUnload: !target.isListed,
-      isAutomatic: result.cause.kind !== "operation",
+      isAutomatic: result.cause.kind !== "operation" && result.cause.kind !== "gate",
     }];
   });
 }
 
-function targetsIn(job: LaneJob): readonly Target[] {
+export function targetsIn(job: LaneJob): readonly Target[] {
   if (job.kind === "yield") return job.targets;
+  if (job.kind === "reload") return job.step.name === "yield" ? job.step.job.targets : [];
   return job.kind === "switch" && job.step.name === "yield" ? job.step.job.targets : [];
 }
 

@@ -35,6 +35,7 @@ export function concludeYield(job: YieldJob, { outcome, context }: Ending): Yiel
 function describeHeld(job: YieldJob, { sample }: JobContext): readonly Held[] {
   return heldTargets(job, sample).map((target) => ({
     pid: target.runner.pid,
+    startTime: target.runner.startTime,
     model: target.model,
     bytes: job.reading === null ? target.bytesBefore : bytesOf(job.reading, target.runner.pid),
     evidence: workOf(job, target, sample) ?? idleReason(job, target),
@@ -65,12 +66,19 @@ function messageFor(
     case "busy":
       return `Ollama still works: ${who}. It unloads when that ends; its release will be recorded`;
     case "fault":
-      return `Ollama still holds memory without working: ${who}. Restart Ollama, or end that runner alone`;
+      return `Ollama still holds memory without working: ${who}. ${remedyFor(held)}`;
     case "timeout":
       return held.length === 0
         ? "Every runner is gone, yet the driver still counts memory as used that nobody holds"
         : `Ollama still holds memory after the ceiling: ${who}`;
   }
+}
+
+/** The ladder's last step, by the words that take it. */
+function remedyFor(held: readonly Held[]): string {
+  const [first] = held;
+  if (first?.pid == null || first.startTime == null) return "Restart Ollama, or end that runner alone";
+  return `Restart Ollama, or end that runner alone: hyperswap runner end ${first.pid} ${first.startTime}`;
 }
 
 function describe({ pid, model, bytes, evidence }: Held): string {

@@ -1,7 +1,8 @@
 /** What arbitration is asked for and what it answers: the vocabulary between operations, the arbiter and the record. */
 import type { FailureCode } from "./failure.ts";
+import type { GateView } from "./gate.ts";
 import type { Mode } from "./policy.ts";
-import type { Bucket } from "./tenants.ts";
+import type { Bucket, ProcessId, Tenant } from "./tenants.ts";
 import type { Bytes, MonotonicMs, WallMs } from "./units.ts";
 
 /** SPEC 2.1, the outcome table. Only `released` says that the driver gave the memory back. */
@@ -19,7 +20,17 @@ export type Outcome =
 export type Cause =
   | { readonly kind: "operation"; readonly operation: string; readonly requestId: string }
   | { readonly kind: "comfy_enqueued" }
-  | { readonly kind: "comfy_idle" };
+  | { readonly kind: "comfy_idle" }
+  /** A request that is held at the gate. */
+  | { readonly kind: "gate"; readonly requestId: string }
+  /** A model came back before ComfyUI had taken the memory it was given. */
+  | { readonly kind: "crept_back" }
+  /** A model lies partly outside VRAM. */
+  | { readonly kind: "spilled" }
+  /** Another client's load was refused for want of memory. */
+  | { readonly kind: "refused_elsewhere" }
+  /** ComfyUI is thought to have loaded half a model. */
+  | { readonly kind: "partial_load" };
 
 /** A cause in one word, as history shows it. */
 export function causeWord(cause: Cause): string {
@@ -29,6 +40,8 @@ export function causeWord(cause: Cause): string {
 /** A process or model that still holds memory when a yield ends, and what it was seen doing. */
 export interface Held {
   readonly pid: number | null;
+  /** With the pid it names the process and no later one; absent or null where it isn't known. */
+  readonly startTime?: number | null;
   readonly model: string | null;
   readonly bytes: Bytes | null;
   readonly evidence: string;
@@ -87,19 +100,6 @@ export interface RequestVramResult {
 /** SPEC 2.7: what a load achieved. */
 export type LoadClass = "ram_hit" | "partial" | "cold" | "unclassified";
 
-export interface SwitchResult {
-  readonly prevModel: string | null;
-  readonly targetModel: string;
-  readonly totalMs: number;
-  readonly loadMs: number | null;
-  readonly tokensPerSecond: number | null;
-  readonly response: string;
-  readonly class: LoadClass;
-  readonly classBasis: string;
-  readonly bytesPerSecond: number | null;
-  readonly residencyBeforePct: number | null;
-  readonly reclaimedBytes: Bytes | null;
-  readonly vramBytes: Bytes | null;
 /** Where a switch's time went, ms, in this order. Null: there was no such part, or nobody says how long it took. */
 export interface SwapPhases {
   /** Others unloaded and ComfyUI reclaimed, each confirmed; a first try that was refused counts here, too. */
@@ -114,14 +114,39 @@ export interface SwapPhases {
   readonly readBackMs: number | null;
 }
 
+export interface SwitchResult {
+  readonly prevModel: string | null;
+  readonly targetModel: string;
+  readonly totalMs: number;
+  readonly loadMs: number | null;
+  readonly phases: SwapPhases;
+  readonly tokensPerSecond: number | null;
+  readonly response: string;
+  readonly class: LoadClass;
+  readonly classBasis: string;
+  readonly bytesPerSecond: number | null;
+  readonly residencyBeforePct: number | null;
+  readonly reclaimedBytes: Bytes | null;
+  readonly vramBytes: Bytes | null;
   readonly spilled: boolean | null;
   /** True when it was resident already and nothing was loaded. */
   readonly alreadyResident: boolean;
   readonly yielded: YieldResult | null;
   readonly purged: PurgeResult | null;
-  readonly phases: SwapPhases;
   readonly retried: boolean;
   readonly verdict: string;
+}
+
+/** How the end of a stuck runner went. */
+export interface EndRunnerResult {
+  /** `released`: the driver has its memory back. */
+  readonly outcome: Outcome;
+  readonly process: ProcessId;
+  readonly model: string | null;
+  readonly confirmMs: number | null;
+  readonly freedBytes: Bytes | null;
+  readonly confirmedBy: string | null;
+  readonly message: string;
 }
 
 /** A refusal as data, so that decisions can state one without throwing. */
@@ -141,13 +166,19 @@ export type ArbiterRequest =
   }
   | { readonly kind: "purge"; readonly id: string; readonly confirm: boolean }
   | { readonly kind: "requestVram"; readonly id: string; readonly neededBytes: Bytes }
+  /** The card goes to a tenant whose request is held at the gate: Ollama yields all but what is kept, or ComfyUI is purged. */
+  | { readonly kind: "handOff"; readonly id: string; readonly to: Tenant }
   | {
     readonly kind: "switch";
     readonly id: string;
     readonly model: string;
     readonly keepAlive: string;
     readonly prompt: string | null;
-  };
+  }
+  /** The lane itself, for a measurement; it is let go of by cancelling, and taken away by ComfyUI's work. */
+  | { readonly kind: "hold"; readonly id: string; readonly purpose: string }
+  /** The end of one runner that was reported as stuck. */
+  | { readonly kind: "endRunner"; readonly id: string; readonly process: ProcessId; readonly model: string | null };
 
 /** What each request resolves to, exactly once. */
 export type ArbiterReply =
@@ -155,11 +186,12 @@ export type ArbiterReply =
   | { readonly kind: "purge"; readonly value: PurgeResult }
   | { readonly kind: "requestVram"; readonly value: RequestVramResult }
   | { readonly kind: "switch"; readonly value: SwitchResult }
+  | { readonly kind: "endRunner"; readonly value: EndRunnerResult }
   | { readonly kind: "refused"; readonly refusal: Refusal };
 
 /** Who has the lane: everything that moves VRAM goes through it, one at a time. */
 export interface LaneView {
-  readonly job: "yield" | "purge" | "switch" | "requestVram";
+  readonly job: "yield" | "purge" | "switch" | "requestVram" | "reload" | "endRunner" | "hold";
   readonly cause: Cause;
   /** Where it stands, in words. */
   readonly phase: string;
@@ -184,6 +216,36 @@ export interface ArbitrationView {
   readonly lateHandOffs: number;
   readonly handOffs: number;
   readonly lastMarginMs: number | null;
+  /** Left out where there is none. */
+  readonly gate?: GateView;
+  /** Models that came back within the last minute though the card was ComfyUI's; newest last. */
+  readonly insisters?: readonly InsisterView[];
+  /** Runners that were reported as a fault and are still there. */
+  readonly stuck?: readonly StuckView[];
+  /** A prompt of ComfyUI's that does nothing any more: its worker may be dead. */
+  readonly comfyWorker?: { readonly promptId: string; readonly stillMs: number } | null;
+}
+
+/** A runner that neither works nor goes; what `runner end` takes. */
+export interface StuckView {
+  readonly pid: number;
+  readonly startTime: number;
+  readonly model: string | null;
+  readonly bytes: Bytes | null;
+  readonly evidence: string;
+  readonly sinceMs: WallMs;
+}
+
+/** Who insists on a card that was handed over. */
+export interface InsisterView {
+  /** The model, or its blob where no name is known. */
+  readonly model: string;
+  readonly pid: number;
+  /** Times it came back within the last minute. */
+  readonly times: number;
+  readonly lastAtMs: WallMs;
+  /** When it is asked to go again; null: it isn't, unless it comes back once more. */
+  readonly nextAtMs: WallMs | null;
 }
 
 /** One committed transition of the arbiter: why did it do that? */

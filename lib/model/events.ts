@@ -5,7 +5,7 @@
 import type { ArbiterReply, ArbiterRequest, ModeChange } from "./arbitration.ts";
 import type { LoadResidency } from "./cache.ts";
 import type { NewHistoryItem } from "./history.ts";
-import type { LoadReply, LoadRequest } from "./ports.ts";
+import type { ComfyCompletion, LoadReply, LoadRequest } from "./ports.ts";
 import type { BarrierReading, Sample } from "./sample.ts";
 import type { ProcessId, ResidentModel, Runner } from "./tenants.ts";
 import type { MonotonicMs } from "./units.ts";
@@ -47,6 +47,15 @@ export type LoadOutcome =
     readonly isUnknownModel: boolean;
   };
 
+/** What became of a process that was to be ended. */
+export type EndRunnerReply =
+  | { readonly kind: "signalled" }
+  /** It had gone by itself. */
+  | { readonly kind: "gone" }
+  /** The pid belongs to another process by now; nothing was done to it. */
+  | { readonly kind: "other_process" }
+  | { readonly kind: "failed"; readonly message: string };
+
 export type ArbiterEvent =
   & { readonly atMs: MonotonicMs }
   & (
@@ -72,10 +81,24 @@ export type ArbiterEvent =
       /** Null when `/api/ps` didn't answer in time. */
       readonly resident: readonly ResidentModel[] | null;
     }
+    /** The server's children have changed since they were last looked at, four times a second. */
+    | { readonly type: "runnersChanged"; readonly runners: readonly Runner[] }
+    /** A prompt of ComfyUI's has ended. `workflow`: its model files and size, by which like is compared with like. */
+    | {
+      readonly type: "promptEnded";
+      readonly promptId: string;
+      readonly status: ComfyCompletion["status"];
+      readonly workflow: string | null;
+      /** A sampler's step without the load; null where its frames go to its submitter alone. */
+      readonly stepMs: number | null;
+    }
     | { readonly type: "runnersProbed"; readonly generation: Generation; readonly probes: readonly RunnerProbe[] }
     | { readonly type: "freeReplied"; readonly generation: Generation; readonly reply: FreeReply }
     | { readonly type: "loadEnded"; readonly generation: Generation; readonly outcome: LoadOutcome }
+    | { readonly type: "runnerEnded"; readonly generation: Generation; readonly reply: EndRunnerReply }
     | { readonly type: "woke"; readonly generation: Generation }
+    /** A prompt of our own is about to be posted, or has ended: nothing is decided of it. */
+    | { readonly type: "ownPrompt"; readonly isOpen: boolean }
     | { readonly type: "stopped" }
   );
 
@@ -92,6 +115,8 @@ export type ArbiterEffect =
     | { readonly kind: "probeRunners"; readonly generation: Generation; readonly runners: readonly Runner[] }
     | { readonly kind: "freeComfy"; readonly generation: Generation }
     | { readonly kind: "load"; readonly generation: Generation; readonly request: LoadRequest }
+    /** Ends that process and no later one; the server is never ended. */
+    | { readonly kind: "endRunner"; readonly generation: Generation; readonly process: ProcessId }
     /** Ends what was started for the job of that (first) generation and still runs: a load is hung up on. */
     | { readonly kind: "abort"; readonly generation: Generation }
     | { readonly kind: "wakeAt"; readonly generation: Generation; readonly atMs: MonotonicMs }

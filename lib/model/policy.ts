@@ -1,4 +1,5 @@
 /** What the owner has configured, as the decisions need it. Units in the names. */
+import { DEFAULT_GATE_POLICY, type GatePolicy } from "./gate.ts";
 import type { Bytes } from "./units.ts";
 
 /** `observe` decides and records what it would do, and touches nothing; `paused` doesn't act by itself at all. */
@@ -52,10 +53,15 @@ export interface Policy {
   readonly purge: PurgePolicy;
   readonly margin: MarginPolicy;
   readonly load: LoadPolicy;
+  readonly gate: GatePolicy;
   /** What a model or ComfyUI is said to need, by name ("comfyui" for ComfyUI). Measured footprints come after it. */
   readonly needs: Readonly<Record<string, Bytes>>;
   /** Whether automatic hand-offs go on when the driver can't confirm them. */
   readonly proceedUnconfirmed: boolean;
+  /** Whether a ComfyUI that seems to have loaded half a model is purged by itself when it is idle. */
+  readonly healPartial: boolean;
+  /** Whether a runner that was reported as stuck may be ended at all; even then only when it is asked for. */
+  readonly mayEndRunners: boolean;
 }
 
 /** The built-in policy (SPEC 2.1–2.4); config/ overlays it. */
@@ -80,6 +86,9 @@ export const DEFAULT_POLICY: Policy = {
   },
   margin: { growthBytes: 64 * 2 ** 20, watchMs: 10_000, loserOutMs: 2_000 },
   load: { deadlineMs: 300_000, keepAlive: "30m" },
+  gate: DEFAULT_GATE_POLICY,
   needs: {},
   proceedUnconfirmed: true,
+  healPartial: false,
+  mayEndRunners: false,
 };

@@ -1,4 +1,5 @@
 /** What the inside needs from the outside, named by role. Each has a hand-written fake and one contract suite. */
+import type { EndRunnerReply } from "./events.ts";
 import type { BarrierReading, GpuFacts, GpuReading } from "./sample.ts";
 import type { InstalledModel, ProcessId, ResidentModel } from "./tenants.ts";
 import type { Bytes, MonotonicMs, WallMs } from "./units.ts";
@@ -83,6 +84,8 @@ export interface Proc {
   read(path: string): string;
   /** Null when there is no such process any more. */
   process(pid: number): ProcEntry | null;
+  /** The pids there are, and nothing else of them: one read of the directory. */
+  pids(): readonly number[];
   /** Every process with its parent: one pass over the directory. */
   list(): readonly ProcEntry[];
   /** Pids whose descriptors own a listening TCP socket on `port`; empty when none can be seen. */
@@ -90,6 +93,9 @@ export interface Proc {
   /** Ticks a second (for cpuTicks). */
   readonly ticksPerSecond: number;
 }
+
+/** Ends one process by a signal that can't reach any later one with the same pid. */
+export type EndRunner = (process: ProcessId) => EndRunnerReply | Promise<EndRunnerReply>;
 
 /** What Ollama answers; errors are UpstreamError. */
 export interface OllamaApi {
@@ -139,6 +145,17 @@ export interface ComfyCompletion {
   readonly work?: ComfyWork;
   /** Model files that its graph names, as ComfyUI lists them; absent where it names none. */
   readonly files?: readonly string[];
+  /** What of it was answered from the cache of the prompt before; absent where the server doesn't say. */
+  readonly cached?: { readonly sampler: boolean; readonly model: boolean };
+  /** The first picture it made; absent without one. */
+  readonly image?: ComfyImage;
+}
+
+/** A picture as ComfyUI's `/view` names it. */
+export interface ComfyImage {
+  readonly filename: string;
+  readonly subfolder: string;
+  readonly type: string;
 }
 
 export interface ComfyWork {
@@ -146,6 +163,8 @@ export interface ComfyWork {
   readonly model: string;
   /** Such as `1024x1024`, or `1024x1024 x4` for a batch. */
   readonly size: string;
+  /** Of its one sampler; absent where there are several, or none that says. */
+  readonly steps?: number;
 }
 
 export interface ComfyApi {

@@ -98,6 +98,8 @@ export interface ComfyState extends UpstreamLink {
   readonly idleSinceMs: MonotonicMs | null;
   /** Progress of the running prompt, where the server shows it to an observer. */
   readonly progress: { readonly value: number; readonly max: number } | null;
+  /** User + system CPU time of its server's process so far, clock ticks; absent or null when unreadable. */
+  readonly serverCpuTicks?: number | null;
   /** `vram_free` of `/system_stats`; counts torch's own reserve as free. */
   readonly vramFreeBytes: Bytes | null;
 }

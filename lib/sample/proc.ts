@@ -51,13 +51,15 @@ class ProcFolder implements Proc {
     return entry?.entry ?? null;
   }
 
+  pids(): readonly number[] {
+    return this.#libc.list(this.#root).map(Number).filter((pid) => Number.isInteger(pid) && pid > 0);
+  }
+
   list(): readonly ProcEntry[] {
     const settledBefore = this.#settledBefore();
     const entries: ProcEntry[] = [];
     const identities = new Map<number, Identity>();
-    for (const name of this.#libc.list(this.#root)) {
-      const pid = Number(name);
-      if (!Number.isInteger(pid) || pid <= 0) continue;
+    for (const pid of this.pids()) {
       const found = this.#entry(pid, settledBefore);
       if (found === null) continue;
       entries.push(found.entry);

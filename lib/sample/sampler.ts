@@ -51,7 +51,7 @@ export class Sampler {
       gpu,
       memory,
       ollama: { ...ollama.state(), server: tenants?.ollamaServer ?? null, runners: tenants?.runners ?? [] },
-      comfy: { ...comfy.state(), server: tenants?.comfyServer ?? null },
+      comfy: { ...comfy.state(), server: tenants?.comfyServer ?? null, serverCpuTicks: cpuTicksOf(tenants) },
       sources: {
         nvml: this.#report("nvml"),
         meminfo: this.#report("meminfo"),
@@ -134,4 +134,9 @@ export class Sampler {
   #report(source: SourceName): SourceReport {
     return this.#reports.get(source) ?? NEVER;
   }
+}
+
+function cpuTicksOf(tenants: TenantReading | null): number | null {
+  const pid = tenants?.comfyServer?.pid;
+  return pid === undefined ? null : tenants?.processes.get(pid)?.cpuTicks ?? null;
 }

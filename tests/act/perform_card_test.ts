@@ -45,6 +45,7 @@ function stage({ book = tuningMemory(), isAway = false }: { book?: TuningStore; 
   const proc: Proc = {
     read: () => "",
     process: () => null,
+    pids: () => [7, 8],
     list: () => [{ ...process, name: "lactd", cpuTicks: 0 }, { ...process, pid: 8, name: "bash", cpuTicks: 0 }],
     listeners: () => [],
     ticksPerSecond: 100,

@@ -120,17 +120,21 @@ function isMeasuring(job: LaneJob): boolean {
   if (job.kind === "switch") {
     return (job.step.name === "yield" || job.step.name === "purge") && isMeasuring(job.step.job);
   }
+  if (job.kind === "reload") return "job" in job.step && isMeasuring(job.step.job);
   if (job.kind === "requestVram") return job.purge !== null && isMeasuring(job.purge);
+  if (job.kind === "endRunner" || job.kind === "hold") return true;
   return job.kind === "yield" || job.phase !== "quiet";
 }
 
 /** Of the purge under way, wherever it runs. */
 function generationOf(job: LaneJob): number {
+  if (job.kind === "reload") return "job" in job.step ? generationOf(job.step.job) : job.generation;
   return job.kind === "switch" ? job.generation + job.substep : job.generation;
 }
 
 /** Names the part of a job that is under way: a switch yields, purges and loads one after the other. */
 function partOf({ job }: Holder): string {
+  if (job.kind === "reload") return `${job.generation}-${generationOf(job)}`;
   return `${job.generation}-${job.kind === "switch" ? job.substep : 0}`;
 }
 
@@ -139,12 +143,12 @@ export const CHOICES: readonly ((world: World, choice: Choice, promises: Promise
   (world, { ms }) => world.advance(ms),
   (world, { ms }) => world.advance(ms),
   (world, { ms }) => world.advance(ms * 5),
+  // Long enough for what is stuck to be called a fault.
+  (world, { ms }) => world.advance(ms * 20),
   (world) => world.setQueue(1),
   (world) => world.setQueue(0),
   (world) => world.setQueue(world.queue + 1),
   (world, { which }) => world.load(MODELS[which % MODELS.length]?.[0] ?? "", null),
-  // Long enough for what is stuck to be called a fault.
-  (world, { ms }) => world.advance(ms * 20),
   (world, { which }) => world.load(MODELS[which % MODELS.length]?.[0] ?? "", null),
   (world, { which }) => endSomebody(world, "ollama", which),
   // A runner crashes and stays listed.
@@ -187,6 +191,12 @@ export const CHOICES: readonly ((world: World, choice: Choice, promises: Promise
   (world, { which }) => {
     const mode = (["auto", "auto", "observe", "paused"] as const)[which % 4] ?? "auto";
     world.send({ type: "modeSet", change: { mode, untilMs: null, keep: which > 5 ? ["gamma"] : [] } });
+  },
+  // Its owner ends what was reported as stuck, or a process that never was.
+  (world, { which }, promises) => {
+    const [first] = world.state.stuck;
+    const process = which > 8 || first === undefined ? { pid: 101, startTime: 1 } : first.process;
+    ask(world, { kind: "endRunner", process, model: first?.model ?? null }, promises);
   },
   (world) => world.loseGpu(),
   (world) => void (world.gpuKind = "there"),

@@ -5,6 +5,7 @@ import { type ArbiterState, initialArbiter } from "../../lib/decide/arbiter_stat
 import type {
   ArbiterReply,
   ArbiterRequest,
+  EndRunnerResult,
   PurgeResult,
   RequestVramResult,
   SwitchResult,
@@ -41,6 +42,7 @@ interface Values {
   readonly purge: PurgeResult;
   readonly requestVram: RequestVramResult;
   readonly switch: SwitchResult;
+  readonly endRunner: EndRunnerResult;
 }
 
 /** How the servers and runners of a scene answer. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { FreeReply, LoadOutcome } from "../../lib/model/events.ts";
 import { Scene } from "./scene.ts";
-import { absent, gib, ollama, policy, row } from "./stories.ts";
+import { absent, gib, ollama, policy, row, runner } from "./stories.ts";
 
 const OUT_OF_MEMORY: LoadOutcome = {
   ok: false,
@@ -194,6 +194,7 @@ Deno.test("out of memory: reclaim, then exactly one retry", async (test) => {
     scene.run(100).freed(sent(scene));
     scene.holds(200, "comfy", gib(0.8)).run(300);
     scene.loaded(OUT_OF_MEMORY);
+    scene.sample();
     assert.equal(scene.refusal(id).code, "wont_fit");
     scene.run(1_000);
     assert.equal(scene.all("load").length, 2);
@@ -208,6 +209,7 @@ Deno.test("out of memory: reclaim, then exactly one retry", async (test) => {
     scene.end(102).run(30);
     assert.equal(scene.all("load").length, 2);
     scene.loaded(OUT_OF_MEMORY);
+    scene.sample();
     assert.equal(scene.refusal(id).code, "wont_fit");
   });
   await test.step("listed is no reason to skip that: its runner had crashed", () => {
@@ -218,11 +220,17 @@ Deno.test("out of memory: reclaim, then exactly one retry", async (test) => {
     scene.loaded(OUT_OF_MEMORY);
     assert.deepEqual([scene.all("load").length, scene.all("freeComfy").length], [1, 1]);
   });
-  await test.step("nothing can be reclaimed: 507 at once, no pointless retry", () => {
+  await test.step("nothing can be reclaimed: 507 by the next sample, no pointless retry, and no runner that has died", () => {
     const scene = staged().holds(300, "unmanaged", gib(14), "trainer");
     scene.sample();
     const id = switchTo(scene, "alpha");
+    scene.ollama = ollama({ runners: [runner(101, "alpha:latest")] });
+    scene.holds(101, "ollama", gib(1.5)).sample();
+    scene.ollama = ollama();
     scene.loaded(OUT_OF_MEMORY);
+    assert.ok(!scene.isAnswered(id), "the last sample still shows what has just died");
+    scene.sample();
+    assert.doesNotMatch(scene.refusal(id).message, /pid 101/);
     assert.equal(scene.refusal(id).code, "wont_fit");
     assert.match(scene.refusal(id).message, /trainer/);
     assert.equal(scene.all("load").length, 1);

@@ -68,6 +68,8 @@ export class World {
   readonly children = new Map<number, Child>();
   /** Models that Ollama lists though their runner crashed. */
   readonly ghosts = new Set<string>();
+  /** Runners whose model lies half outside VRAM. */
+  readonly spilled = new Set<number>();
   queue = 0;
   /** What ComfyUI held when each purge first asked it to give that back, by generation. */
   readonly heldWhenAsked = new Map<number, number>();
@@ -84,6 +86,8 @@ export class World {
   #isDraining = false;
   #nextSampleMs = START_MS;
   #nextReadingMs = Infinity;
+  #nextLookMs = START_MS + 130;
+  #lastLook = "";
 
   constructor({ seed, policy, judge }: { readonly seed: number; readonly policy: Policy; readonly judge: Judge }) {
     this.random = new Random(seed);
@@ -94,7 +98,14 @@ export class World {
 
   #rows(): readonly ResidentModel[] {
     const listed = [...this.children.values()].filter((child) => child.isListed).map((child) => child.model);
-    return [...new Set([...listed, ...this.ghosts])].map((name) => row(name, { sizeVramBytes: sizeOf(name) }));
+    return [...new Set([...listed, ...this.ghosts])].map((name) => this.#row(name));
+  }
+
+  /** A ghost's figures are what they were; a model that spilled shows less in VRAM than it is. */
+  #row(name: string): ResidentModel {
+    const pid = [...this.children].find(([, child]) => child.model === name)?.[0];
+    const isSpilled = pid !== undefined && this.spilled.has(pid);
+    return row(name, { sizeBytes: sizeOf(name), sizeVramBytes: isSpilled ? sizeOf(name) / 2 : sizeOf(name) });
   }
 
   #runners(): readonly Runner[] {
@@ -155,7 +166,9 @@ export class World {
     const takesMs = this.random.whole(260, 2_500);
     const fate = this.random.next();
     this.#after(this.random.whole(5, 200), () => {
-      const isThere = this.card.allocate(pid, sizeOf(model));
+      const isWhole = fate < 0.8 && this.card.allocate(pid, sizeOf(model));
+      const isThere = isWhole || this.card.allocate(pid, sizeOf(model) / 2);
+      if (isThere && !isWhole) this.spilled.add(pid);
       if (isThere && fate > 0.1 || load.isOver) return;
       if (fate < 0.03) return;
       load.isOver = true;
@@ -191,11 +204,12 @@ export class World {
     const endMs = this.nowMs + ms;
     while (true) {
       const timer = this.#timers.reduce((least, entry) => Math.min(least, entry.atMs), Infinity);
-      const nextMs = Math.min(timer, this.#nextSampleMs, this.#nextReadingMs, endMs);
+      const nextMs = Math.min(timer, this.#nextSampleMs, this.#nextLookMs, this.#nextReadingMs, endMs);
       this.nowMs = Math.max(this.nowMs, nextMs);
       const due = this.#timers.filter((entry) => entry.atMs <= this.nowMs);
       this.#timers = this.#timers.filter((entry) => entry.atMs > this.nowMs);
       for (const entry of due) entry.run();
+      if (this.#nextLookMs <= this.nowMs) this.#lookAtRunners();
       if (this.#nextSampleMs <= this.nowMs) {
         this.#nextSampleMs += 1_000;
         this.send({ type: "sampled", sample: this.#sample() });
@@ -203,6 +217,17 @@ export class World {
       if (this.#nextReadingMs <= this.nowMs) this.#read();
       if (nextMs >= endMs) return;
     }
+  }
+
+  /** Four times a second, and told only when somebody came or went. */
+  #lookAtRunners(): void {
+    this.#nextLookMs += 250;
+    if (!this.isProcOk) return;
+    const runners = this.#runners();
+    const look = runners.map(({ pid }) => pid).join();
+    if (look === this.#lastLook) return;
+    this.#lastLook = look;
+    this.send({ type: "runnersChanged", runners });
   }
 
   #read(): void {
@@ -264,6 +289,8 @@ export class World {
         return this.#free(effect.generation);
       case "load":
         return this.load(canonicalOf(effect.request.model), effect.generation);
+      case "endRunner":
+        return this.#end(effect);
       case "abort":
         return this.#abort(effect.generation);
       case "record":
@@ -305,6 +332,12 @@ export class World {
     this.#after(Math.max(0, child.busyUntilMs - this.nowMs) + this.random.whole(5, 400), () => {
       if (!child.isStuck) this.exit(pid);
     });
+  }
+
+  #end({ generation, process: { pid } }: Extract<ArbiterEffect, { kind: "endRunner" }>): void {
+    const kind = this.children.has(pid) ? "signalled" : "gone";
+    this.#after(1, () => this.exit(pid));
+    this.#after(2, () => this.send({ type: "runnerEnded", generation, reply: { kind } }));
   }
 
   #free(generation: number): void {

@@ -32,6 +32,10 @@ export class FakeProc implements Proc {
     return this.#entries.get(pid) ?? null;
   }
 
+  pids(): readonly number[] {
+    return [...this.#entries.keys()];
+  }
+
   list(): readonly ProcEntry[] {
     return [...this.#entries.values()];
   }
