@@ -8,30 +8,36 @@ import { activeProfile } from "./decide/card_wishes.ts";
 import type { Footprints } from "./decide/footprint.ts";
 import { type HouseEffect, type HouseEvent, type HouseState, initialHouse, reduceHouse, runLoop } from "./loop.ts";
 import { messageOf } from "./model/failure.ts";
-import type { HistoryItem, StoreStatus } from "./model/history.ts";
+import type { HistoryItem, StoreStatus, TelemetryRow } from "./model/history.ts";
 import type { Archive } from "./model/analytics.ts";
 import type { Policy } from "./model/policy.ts";
-import type { Clock, Gpu, Log, OllamaApi, Proc, Store, Timer } from "./model/ports.ts";
+import type { Clock, ComfyCompletion, EndRunner, Gpu, Log, OllamaApi, Proc, Store, Timer } from "./model/ports.ts";
 import type { Sample, SourceReport } from "./model/sample.ts";
 import type { About, Services } from "./model/services.ts";
+import { isGateEffect, isGateEvent } from "./model/gate.ts";
+import { isSweepEffect } from "./model/autotune.ts";
 import { isTuneEffect } from "./model/tuning.ts";
 import { telemetryRow } from "./record/recorder.ts";
 import { watchComfy } from "./sample/comfy_watch.ts";
 import { watchOllama } from "./sample/ollama_watch.ts";
+import { watchRunners } from "./sample/runner_watch.ts";
 import { Sampler } from "./sample/sampler.ts";
 import type { TenantProcesses } from "./sample/tenant_processes.ts";
+import { AdmissionService } from "./services/admission.ts";
 import { AnalyticsService, NO_ARCHIVE } from "./services/analytics.ts";
 import { ArbitrationService } from "./services/arbitration.ts";
+import { AutotuneService } from "./services/autotune.ts";
 import { checkTuning } from "./services/card_health.ts";
+import { BenchmarkService } from "./services/benchmark.ts";
 import { CardKeeper, firstTuning, type TuningPorts } from "./services/card_keeper.ts";
 import { CacheKeeper, type CachePorts } from "./services/cache_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
-import { BenchmarkService } from "./services/benchmark.ts";
 import { EvidenceKeeper } from "./services/evidence.ts";
 import { seedFootprints } from "./services/footprints.ts";
 import { HealthService } from "./services/health.ts";
 import { HistoryService } from "./services/history.ts";
 import { LiveService } from "./services/live.ts";
+import { createLogins } from "./services/logins.ts";
 import { ModelsService } from "./services/models.ts";
 import { NO_CACHE } from "./services/no_cache.ts";
 import { PlannerService } from "./services/planner.ts";
@@ -63,11 +69,13 @@ export interface HousePorts {
   readonly tenants: TenantProcesses;
   /** Names of display servers and compositors, for attribution. */
   readonly desktop: readonly string[];
-  readonly record: (sample: Sample) => void;
+  readonly record: (row: TelemetryRow) => void;
   readonly policy: Policy;
   readonly about: About;
   /** Model files and the page cache; left out, nothing is catalogued or warmed. */
   readonly cache?: CachePorts;
+  /** Ends one process; left out, nothing can be ended. */
+  readonly endRunner?: EndRunner;
   /** The card's writer; left out, nothing is set. */
   readonly tuning?: TuningPorts;
   /** Fed by completed ticks. What it throws ends the loop. */
@@ -76,6 +84,8 @@ export interface HousePorts {
 
 export interface House {
   readonly services: Services;
+  /** What the gate's proxies ask. */
+  readonly admission: AdmissionService;
   readonly runs: RunKeeper;
   /** Resolves once the first sample is in. */
   readonly ready: Promise<void>;
@@ -116,13 +126,17 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   const initial = initialHouse(ports.policy, { footprints, card: firstCard });
   const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initial, {
     reduce: reduceHouse,
-    perform: (effect) => isTuneEffect(effect) ? card.perform(effect) : performer.perform(effect),
+    perform: (effect) => isGateEffect(effect) ? admission.perform(effect) : isTuneEffect(effect) ? card.perform(effect) : isSweepEffect(effect) ? autotune.perform(effect) : performer.perform(effect),
     record: (transition) => {
       decisions.noteAll(transition, clock.wallMs());
       const { event, effects } = transition;
       // A reading moves nothing that is shown.
       if (event.type === "reading" && effects.length === 0) return;
+      admission.report();
+      // What is let through at once, thousands of times a minute, shows with the next second.
+      if (isGateEvent(event) && transition.before.gate.waiting === transition.state.gate.waiting) return;
       arbitration.report();
+      autotune.report();
       if (event.type !== "sampled") live.touch();
     },
   });
@@ -139,17 +153,6 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     state: () => machine.state.arbiter,
     send,
     decisions: () => decisions.all(),
-  });
-  const performer = new Performer({
-    ...ports,
-    residencyBefore: (model) => cache.service.residencyBefore(model),
-    listRunners: () => sampler.runners(),
-    send,
-    resolve: (requestId, reply) => arbitration.resolve(requestId, reply),
-    onRecorded: (item) => {
-      live.remember(item);
-      evidence.recorded(item);
-    },
     gate: () => admission.view(),
   });
   const admission: AdmissionService = new AdmissionService({
@@ -165,6 +168,24 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     arbitration,
     state: () => machine.state.arbiter,
     onRecorded: (item) => live.remember(item),
+  });
+  const autotune: AutotuneService = new AutotuneService({
+    ...ports,
+    arbitration,
+    state: () => machine.state,
+    send,
+    onRecorded: (item) => live.remember(item),
+  });
+  const performer = new Performer({
+    ...ports,
+    residencyBefore: (model) => cache.service.residencyBefore(model),
+    listRunners: () => sampler.runners(),
+    send,
+    resolve: (requestId, reply) => admission.resolve(requestId, reply) || arbitration.resolve(requestId, reply),
+    onRecorded: (item) => {
+      live.remember(item);
+      evidence.recorded(item);
+    },
   });
   const card: CardKeeper = new CardKeeper({
     ...ports,
@@ -199,9 +220,21 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     },
     onCompleted: (completion, timed) => {
       log.debug("A prompt ended", { prompt: completion.promptId, status: completion.status });
+      // A sweep's own prompts are no ordinary use.
+      if (autotune.completed(completion, timed)) return;
       evidence.completed(completion, timed, clock.wallMs());
+      const { promptId, status } = completion;
+      const stepMs = timed === null ? null : 1_000 / timed.perSecond;
+      send({ type: "promptEnded", atMs: clock.monotonicMs(), promptId, status, workflow: workflowOf(completion), stepMs });
       cache.noteUse(completion.files ?? []);
     },
+  });
+  const runnerWatch = watchRunners({
+    proc: ports.proc,
+    clock,
+    log,
+    server: () => machine.state.arbiter.sample?.ollama.server ?? null,
+    onChange: (runners) => send({ type: "runnersChanged", atMs: clock.monotonicMs(), runners }),
   });
   const storeWatch = watchStore(store, { clock, log });
   const sampler = new Sampler({
@@ -221,8 +254,9 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     },
     decide: send,
     record: (sample) => {
-      evidence.second(telemetryRow(sample));
-      ports.record(sample);
+      const row = telemetryRow(sample);
+      evidence.second(row);
+      ports.record(row);
     },
     show: (sample) => {
       cache.tick(sample, arbitration.view());
@@ -237,11 +271,14 @@ export async function openHouse(ports: HousePorts): Promise<House> {
 
   const services: Services = {
     about: ports.about,
+    logins: createLogins(clock),
     arbitration,
     planner: new PlannerService({ clock, store, state: () => machine.state.arbiter }),
     live,
     analytics: new AnalyticsService(ports.archive ?? NO_ARCHIVE, clock),
     history: new HistoryService(store, ports.about.startedAtMs),
+    benchmark,
+    autotune,
     runs,
     health: new HealthService({
       sample: () => machine.state.arbiter.sample,
@@ -264,15 +301,22 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   const close = async () => {
     stopping.abort(new Error("shutdown"));
     ollamaWatch.stop();
-    benchmark,
     comfyWatch.stop();
+    runnerWatch.stop();
     cache.stop();
     storeWatch.stop();
     send({ type: "stopped", atMs: clock.monotonicMs() });
-    const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled(), card.settled()]);
+    admission.close();
+    const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled(), card.settled(), autotune.settled()]);
     await Promise.race([ended, clock.sleep(CLOSE_MS)]);
   };
-  return { services, runs, ready: first.promise, over: loop, send, state: () => machine.state, close };
+  return { services, admission, runs, ready: first.promise, over: loop, send, state: () => machine.state, close };
+}
+
+/** By its model files, and its size where the graph says so: what is like it takes as much and as long. */
+function workflowOf({ files = [], work }: ComfyCompletion): string | null {
+  if (files.length === 0) return null;
+  return [[...new Set(files)].sort().join(" + "), ...(work === undefined ? [] : [work.size])].join(", ");
 }
 
 function stackOf(error: unknown): string {

@@ -5,23 +5,27 @@
 import type {
   ArbitrationView,
   Decision,
+  EndRunnerResult,
   ModeChange,
   PurgeResult,
   RequestVramResult,
   SwitchResult,
   YieldResult,
 } from "./arbitration.ts";
+import type { Autotune } from "./autotune.ts";
 import type { Metric, ProfileReport, RankedModel, Series, SwapReport } from "./analytics.ts";
-import type { CacheReport, CacheTotals, FileChoice, PinResult, WarmPlan, WarmResult } from "./cache.ts";
 import type { BenchmarkRequest, BenchmarkResult } from "./benchmark.ts";
+import type { CacheReport, CacheTotals, FileChoice, PinResult, WarmPlan, WarmResult } from "./cache.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { FootprintRow, PlanRequest, WorkloadPlan } from "./footprints.ts";
 import type { HistoryItem, HistoryKind, HistoryQuery, StoreStatus, TelemetryRow } from "./history.ts";
 import type { FailureCode } from "./failure.ts";
 import type { Sample } from "./sample.ts";
 import type { Residency } from "./page_cache.ts";
+import type { ProcessId } from "./tenants.ts";
 import type { Timer } from "./ports.ts";
-import type { GovernorView, TuneRequest, TuneResult, TuningView } from "./tuning.ts";
+import type { TuneRequest } from "./tuning.ts";
+import type { GovernorView, TuneResult, TuningView } from "./tuning_view.ts";
 import type { Bytes, WallMs } from "./units.ts";
 
 /** Where a long call stands: a phase in words, and a share done where one is known. */
@@ -51,6 +55,8 @@ export interface Arbitration {
     request: { model: string; keepAlive: string; prompt: string | null; operation: string },
     call: CallOptions,
   ): Promise<SwitchResult>;
+  /** Failure forbidden unless it is configured, not_found unless that very runner was reported as stuck. */
+  endRunner(request: { process: ProcessId; operation: string }, call: CallOptions): Promise<EndRunnerResult>;
   /** Newest first. With `id`, that one alone (or Failure not_found). */
   why(query: { id: number | null; limit: number }): readonly Decision[];
 }
@@ -108,16 +114,16 @@ export interface Analytics {
   telemetry(span: SpanRequest, signal: AbortSignal): AsyncIterable<readonly TelemetryRow[]>;
 }
 
-export type RunState = "running" | "done" | "failed" | "cancelled";
-
-/** Long work by id. A door that hangs up never cancels one. */
-export interface RunView {
-  readonly id: string;
 /** Transitions between models, measured. Gives way to ComfyUI; refuses while it executes. */
 export interface Benchmark {
   run(request: BenchmarkRequest, call: CallOptions): Promise<BenchmarkResult>;
 }
 
+export type RunState = "running" | "done" | "failed" | "cancelled";
+
+/** Long work by id. A door that hangs up never cancels one. */
+export interface RunView {
+  readonly id: string;
   /** The operation's name. */
   readonly operation: string;
   readonly state: RunState;
@@ -242,17 +248,46 @@ export interface Card {
   tune(request: TuneRequest, signal: AbortSignal): Promise<TuneResult>;
 }
 
+/** What a caller may do: see, move VRAM, set the card, administer. */
+export const SCOPES = ["read", "operate", "tune", "admin"] as const;
+export type Scope = typeof SCOPES[number];
+
+export interface LoginLink {
+  /** Works once. */
+  readonly code: string;
+  readonly untilMs: WallMs;
+}
+
+export interface Login {
+  /** What the browser's cookie carries. */
+  readonly secret: string;
+  readonly scopes: readonly Scope[];
+  readonly untilMs: WallMs;
+}
+
+/** The dashboard's logins. */
+export interface Logins {
+  link(scopes: readonly Scope[]): LoginLink;
+  /** Failure unauthorized for a code that was used, is too old or never was. */
+  redeem(code: string): Login;
+  /** Null for what is no session, or no longer one. */
+  scopesOf(secret: string): readonly Scope[] | null;
+  end(secret: string): void;
+}
+
 export interface Services {
   readonly about: About;
+  readonly logins: Logins;
   readonly arbitration: Arbitration;
   readonly planner: Planner;
   readonly live: Live;
   readonly history: History;
   readonly analytics: Analytics;
+  readonly benchmark: Benchmark;
+  readonly autotune: Autotune;
   readonly runs: Runs;
   readonly health: Health;
   readonly models: Models;
   readonly cache: Cache;
   readonly card: Card;
 }
-  readonly benchmark: Benchmark;

@@ -6,7 +6,8 @@ import * as z from "zod";
 import { Failure } from "../model/failure.ts";
 import type { FailureCode } from "../model/failure.ts";
 import type { Timer } from "../model/ports.ts";
-import type { CallOptions, Progress, Services } from "../model/services.ts";
+import { SCOPES } from "../model/services.ts";
+import type { CallOptions, Progress, Scope, Services } from "../model/services.ts";
 import { answered, asFailure, outcomeOfRun, refusedBy } from "./outcome.ts";
 import type { Outcome, Report } from "./outcome.ts";
 import { readInput, readParameters } from "./parameters.ts";
@@ -15,8 +16,8 @@ import type { Route } from "./routes.ts";
 import { RunWire, viewRun } from "./run_view.ts";
 
 /** What a caller must be allowed to do (SPEC 7): see, move VRAM, set the card, administer. */
-export type Access = "read" | "operate" | "tune" | "admin";
-export const ACCESSES = ["read", "operate", "tune", "admin"] as const satisfies readonly Access[];
+export type Access = Scope;
+export const ACCESSES: readonly Access[] = SCOPES;
 
 export interface Call extends CallOptions {
   readonly report: Report;

@@ -4,6 +4,8 @@ import { analyticsModels, analyticsProfiles, analyticsSwaps, analyticsTimeseries
 import { arbitration, setArbitration, why } from "./arbitration.ts";
 import { benchmark } from "./benchmark.ts";
 import { cacheReport, warmPlan } from "./cache.ts";
+import { endRunner } from "./end_runner.ts";
+import { dashboard } from "./dashboard.ts";
 import { fan, setFan } from "./fan.ts";
 import { governor, setGovernor } from "./governor.ts";
 import { gpu } from "./gpu.ts";
@@ -43,21 +45,23 @@ const OPERATIONS = [
   runs,
   run,
   version,
+  dashboard,
   switchModel,
   freeVram,
   comfyFree,
   requestVram,
+  endRunner,
   warmAll,
   warmModel,
   warmCancel,
   pin,
   unpin,
   setPinned,
+  benchmark,
   setArbitration,
   fan,
   setFan,
   overclock,
-  benchmark,
   applyProfile,
   saveProfile,
   deleteProfile,

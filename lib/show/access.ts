@@ -3,8 +3,8 @@
  * (it could ask Ollama and ComfyUI itself). The card's settings need the unix socket or a token.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { Scope, Services } from "../model/services.ts";
 import { ACCESSES } from "../operations/operation.ts";
-import type { Services } from "../model/services.ts";
 import type { Access, Operation } from "../operations/operation.ts";
 import { refused } from "../operations/outcome.ts";
 import type { Refused } from "../operations/outcome.ts";
@@ -42,14 +42,22 @@ export type Admission = { readonly ok: true; readonly scopes: Scopes; readonly w
 
 const LOOPBACK_NAMES = ["localhost", "127.0.0.1", "[::1]"];
 
+export interface Caller {
+  readonly peer: Peer;
+  readonly policy: AccessPolicy;
+  /** What a dashboard's login allows; null without one. */
+  readonly login: readonly Scope[] | null;
+}
+
 /** Scopes of a request, or why it has none. Host and Origin must have been checked. */
-export function admit(request: Request, peer: Peer, policy: AccessPolicy): Admission {
+export function admit(request: Request, { peer, policy, login }: Caller): Admission {
   const authorization = request.headers.get("authorization");
   if (authorization !== null) return admitBearer(authorization, policy.tokens);
   if (peer.transport === "unix") return { ok: true, scopes: new Set(ACCESSES), who: "socket" };
-  if (isLoopback(peer.hostname) && !isForwarded(request)) {
-    return { ok: true, scopes: new Set(policy.loopback), who: "loopback" };
-  }
+  const isLocal = isLoopback(peer.hostname) && !isForwarded(request);
+  // A login adds to what being here allows, and takes nothing away.
+  if (login !== null) return { ok: true, scopes: new Set([...login, ...isLocal ? policy.loopback : []]), who: "login" };
+  if (isLocal) return { ok: true, scopes: new Set(policy.loopback), who: "loopback" };
   return refused("unauthorized", "Cannot tell who is calling: requests from elsewhere need a token", {
     hint: "Send Authorization: Bearer <token>, with a token of access.tokens in the configuration",
   });
@@ -87,6 +95,7 @@ export function refuseWithout(access: Access, scopes: Scopes, operation: string)
   const loopback = [...new Set(["read", "operate", access])].map((scope) => `"${scope}"`).join(", ");
   return refused("forbidden", `Cannot call ${operation}: it needs the scope ${access}`, {
     hint: `Use the unix socket (group hyperswap), a token with the scope ${access}, ` +
+      "the link that hyperswap dashboard prints, " +
       `or set access.loopback = [${loopback}] in the configuration`,
     details: { scope: access, granted: [...scopes] },
   });
@@ -117,6 +126,11 @@ export function refuseForeign(request: Request, peer: Peer, policy: AccessPolicy
       },
     );
   }
+  if (isCrossSite(request)) {
+    return refused("forbidden", "Cannot accept requests that another site's page makes", {
+      hint: "Open the dashboard itself; only its own pages may call this service from a browser",
+    });
+  }
   const origin = request.headers.get("origin");
   if (origin === null) return null;
   const isSame = host !== null && (origin === `http://${host}` || origin === `https://${host}`);
@@ -124,6 +138,14 @@ export function refuseForeign(request: Request, peer: Peer, policy: AccessPolicy
   return refused("forbidden", `Cannot accept requests of the page ${JSON.stringify(origin)}: it is not ours`, {
     hint: "Only the dashboard's own pages may call this service from a browser",
   });
+}
+
+/** What the browser itself says of who asks. Another port of this host is another site here; following a link is none. */
+function isCrossSite({ method, headers }: Request): boolean {
+  const site = headers.get("sec-fetch-site");
+  if (site === null || site === "same-origin" || site === "none") return false;
+  const isLink = headers.get("sec-fetch-mode") === "navigate" && headers.get("sec-fetch-dest") === "document";
+  return !(isLink && (method === "GET" || method === "HEAD"));
 }
 
 function isOurs(host: string, policy: AccessPolicy): boolean {

@@ -44,10 +44,10 @@ export class AssetServer {
     this.#assets = assets;
   }
 
-  /** The answer to a GET of `path` (without query), or null when there is no such file. `/` means `index.html`. */
+  /** The answer to a GET of `path` (without query), or null when there is no such file. `/` means `index.html`, `/x` also `x.html`. */
   async respond(path: string, request: Request): Promise<Response | null> {
     const name = path === "/" ? "index.html" : path.replace(/^\//, "");
-    const file = this.#prepare(name);
+    const file = this.#prepare(name) ?? this.#prepare(`${name}.html`);
     if (file === null) return null;
     const headers = new Headers({
       "content-type": file.type,
@@ -86,16 +86,17 @@ function isWorthZipping({ bytes, type }: Prepared): boolean {
   return bytes.byteLength >= MIN_GZIP_BYTES && COMPRESSIBLE.test(type);
 }
 
-function matches(ifNoneMatch: string | null, etag: string): boolean {
+/** Whether the caller has what the (strong part of the) tag names. */
+export function matches(ifNoneMatch: string | null, etag: string): boolean {
   if (ifNoneMatch === null) return false;
   return ifNoneMatch.split(",").some((given) => given.trim().replace(/^W\//, "") === etag || given.trim() === "*");
 }
 
-function acceptsGzip(request: Request): boolean {
+export function acceptsGzip(request: Request): boolean {
   return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/.test(request.headers.get("accept-encoding") ?? "");
 }
 
-async function gzip(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+export async function gzip(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
   const zipped = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));
   return new Uint8Array(await new Response(zipped).arrayBuffer());
 }

@@ -1,10 +1,14 @@
 /** What a request carries (path, query, body) as an operation's raw input; what it means is checked by `invoke`. */
 import { Failure } from "../model/failure.ts";
+import type { Clock } from "../model/ports.ts";
 import type { Operation } from "../operations/operation.ts";
 import { fromText } from "../operations/parameters.ts";
 
 /** Largest body: parameters are names and numbers. */
 export const MAX_BODY_BYTES = 64 * 1024;
+
+/** How long a body may take to arrive. */
+const BODY_MS = 10_000;
 
 export interface Bindable {
   readonly request: Request;
@@ -59,7 +63,7 @@ export function bindQuery(
 }
 
 /** A JSON object, or `{}` for an empty body. */
-async function readBody(request: Request): Promise<Record<string, unknown>> {
+export async function readBody(request: Request): Promise<Record<string, unknown>> {
   const text = await readText(request);
   if (text.trim() === "") return {};
   const type = request.headers.get("content-type") ?? "";
@@ -96,17 +100,36 @@ function parseJson(text: string): unknown {
 }
 
 async function readText(request: Request): Promise<string> {
-  if (request.body === null) return "";
+  return request.body === null ? "" : new TextDecoder().decode(await request.arrayBuffer());
+}
+
+/**
+ * The same request with its body read: at most MAX_BODY_BYTES, and within BODY_MS. Who sends a byte a minute is refused
+ * here, whatever door it meant.
+ */
+export async function withWholeBody(request: Request, clock: Pick<Clock, "after">): Promise<Request> {
+  if (request.body === null) return request;
   if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) throw tooLarge();
-  const decoder = new TextDecoder();
-  let text = "";
+  const reader = request.body.getReader();
+  let isLate = false;
+  const timer = clock.after(BODY_MS, () => {
+    isLate = true;
+    // Ends the read that waits; a connection that is gone already has nothing to cancel.
+    reader.cancel().catch(() => undefined);
+  });
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
   let bytes = 0;
-  for await (const chunk of request.body) {
-    bytes += chunk.byteLength;
-    if (bytes > MAX_BODY_BYTES) throw tooLarge();
-    text += decoder.decode(chunk, { stream: true });
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      bytes += next.value.byteLength;
+      if (bytes > MAX_BODY_BYTES) throw tooLarge();
+      chunks.push(next.value);
+    }
+  } finally {
+    timer.stop();
   }
-  return text + decoder.decode();
+  if (isLate) throw new Failure("invalid_input", `Cannot read the body: it took more than ${BODY_MS / 1000} s to come`);
+  return new Request(request, { body: new Blob(chunks) });
 }
 
 function tooLarge(): Failure {

@@ -1,25 +1,27 @@
 /** REST: the registry as HTTP routes, with the live streams, the dashboard's files and the API's documents beside them. */
 import { Hono } from "hono";
 import type { Context } from "hono";
-import { Failure, FAILURES } from "../model/failure.ts";
+import { Failure } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
 import type { Services } from "../model/services.ts";
 import { ignoreProgress } from "../operations/operation.ts";
 import type { Access, Feed, Operation } from "../operations/operation.ts";
-import { asFailure, errorBody, refused, refusedBy } from "../operations/outcome.ts";
-import type { Outcome, Refused, Report } from "../operations/outcome.ts";
+import { asFailure, refused, refusedBy } from "../operations/outcome.ts";
+import type { Refused, Report } from "../operations/outcome.ts";
 import { suggestion } from "../operations/parameters.ts";
 import { feeds, operations } from "../operations/registry.ts";
 import { admit, refuseAs, refuseForeign, refuseWithout } from "./access.ts";
 import type { AccessPolicy, Peer } from "./access.ts";
+import { errorResponse, outcomeResponse } from "./answers.ts";
 import { AssetServer } from "./assets.ts";
 import type { Assets } from "./assets.ts";
-import { bindInput } from "./bind.ts";
+import { bindInput, withWholeBody } from "./bind.ts";
+import { logIn, loginAssets, logOut, scopesByCookie } from "./login.ts";
 import { ownStream, StreamHub } from "./sse.ts";
 import type { StreamCounts } from "./sse.ts";
 
 /** Open streams at once, all clients together. */
-const MAX_STREAMS = 256;
+const MAX_STREAMS = 1_024;
 
 /** What a page of ours may load and do: only what this service serves. */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
@@ -33,8 +35,6 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
 };
 
-const encoder = new TextEncoder();
-
 export interface RestOptions {
   readonly services: Services;
   readonly clock: Clock;
@@ -43,6 +43,8 @@ export interface RestOptions {
   /** The dashboard's files by path under `/`. */
   readonly assets: Assets;
   readonly report: Report;
+  /** Streams at once, all clients together. */
+  readonly maxStreams?: number;
 }
 
 export interface RestDoor {
@@ -68,13 +70,13 @@ class Rest implements RestDoor {
   readonly #closing = new AbortController();
   readonly #open = new Set<{ close(): void }>();
   #docs: Promise<AssetServer> | null = null;
-  #openApi: Promise<string> | null = null;
+  #openApi: Promise<AssetServer> | null = null;
   #metrics: Promise<import("./metrics.ts").Metrics> | null = null;
   #mcp: Promise<import("./mcp_http.ts").McpHttp> | null = null;
 
   constructor(options: RestOptions) {
     this.#options = options;
-    this.#assets = new AssetServer(options.assets);
+    this.#assets = new AssetServer(new Map([...options.assets, ...loginAssets]));
     this.#route();
   }
 
@@ -89,12 +91,22 @@ class Rest implements RestDoor {
   }
 
   async fetch(request: Request, peer: Peer): Promise<Response> {
-    const foreign = refuseForeign(request, peer, this.#options.access());
-    const response = foreign === null ? await this.#app.fetch(request, { peer }) : errorResponse(foreign);
+    const response = await this.#answer(request, peer);
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.headers.set(name, value);
     const { simulation } = this.#options.services.about;
     if (simulation !== null) response.headers.set("x-hyperswap-simulated", encodeURI(simulation));
     return response;
+  }
+
+  async #answer(request: Request, peer: Peer): Promise<Response> {
+    const foreign = refuseForeign(request, peer, this.#options.access());
+    if (foreign !== null) return errorResponse(foreign);
+    try {
+      const whole = await withWholeBody(request, this.#options.clock);
+      return await this.#app.fetch(whole, { peer });
+    } catch (error) {
+      return errorResponse(this.#defect(error, new URL(request.url).pathname));
+    }
   }
 
   async close(): Promise<void> {
@@ -115,7 +127,9 @@ class Rest implements RestDoor {
     };
     for (const operation of operations) on(operation.http.method, operation.http.path, (c) => this.#call(operation, c));
     for (const feed of feeds) on("GET", feed.http.path, (context) => this.#follow(feed, context));
-    on("GET", "/openapi.json", () => this.#describe());
+    on("GET", "/openapi.json", (context) => this.#describe(context));
+    on("POST", "/api/login", (context) => this.#logIn(context));
+    on("POST", "/api/logout", ({ req }) => logOut(req.raw, this.#options.services.logins));
     on("GET", "/metrics", (context) => this.#measure(context));
     for (const path of ["/docs", "/docs/*"]) on("GET", path, (context) => this.#document(context));
     for (const method of ["GET", "POST", "DELETE"]) on(method, "/mcp", (context) => this.#speakMcp(context));
@@ -137,7 +151,8 @@ class Rest implements RestDoor {
       const signal = operation.access === "read"
         ? AbortSignal.any([context.req.raw.signal, this.#closing.signal])
         : this.#closing.signal;
-      return outcomeResponse(await operation.invoke(services, input, { signal, progress: ignoreProgress, report }));
+      const outcome = await operation.invoke(services, input, { signal, progress: ignoreProgress, report });
+      return await outcomeResponse(outcome, context.req.raw);
     } catch (error) {
       return errorResponse(this.#defect(error, operation.name));
     }
@@ -146,8 +161,9 @@ class Rest implements RestDoor {
   #follow(feed: Feed, context: Context<Env>): Response {
     const admission = this.#admit(feed, context);
     if (!admission.ok) return errorResponse(admission);
-    if (this.streams.clients >= MAX_STREAMS) {
-      return errorResponse(refused("too_many", `Cannot open another stream: ${MAX_STREAMS} are open`));
+    const { maxStreams = MAX_STREAMS } = this.#options;
+    if (this.streams.clients >= maxStreams) {
+      return errorResponse(refused("too_many", `Cannot open another stream: ${maxStreams} are open`));
     }
     // A HEAD has no one to read the stream.
     if (context.req.raw.method === "HEAD") {
@@ -155,7 +171,7 @@ class Rest implements RestDoor {
     }
     const { services, clock } = this.#options;
     try {
-      if (feed.isShared) return this.#hub(feed).open();
+      if (feed.isShared) return this.#hub(feed).open(context.req.raw.headers.get("last-event-id"));
       // Known before it is opened: a run that has ended already closes its stream while that happens.
       let close = () => {};
       const entry = { close: () => close() };
@@ -179,14 +195,29 @@ class Rest implements RestDoor {
   }
 
   #admit(what: { readonly access: Access; readonly name: string }, context: Context<Env>) {
-    const admission = admit(context.req.raw, context.env.peer, this.#options.access());
+    const admission = this.#caller(context);
     return admission.ok ? refuseWithout(what.access, admission.scopes, what.name) ?? admission : admission;
   }
 
-  async #describe(): Promise<Response> {
+  #caller({ req, env }: Context<Env>) {
+    const login = scopesByCookie(req.raw, this.#options.services.logins);
+    return admit(req.raw, { peer: env.peer, policy: this.#options.access(), login });
+  }
+
+  async #logIn({ req }: Context<Env>): Promise<Response> {
+    try {
+      return await logIn(req.raw, { logins: this.#options.services.logins, clock: this.#options.clock });
+    } catch (error) {
+      return errorResponse(this.#defect(error, "login"));
+    }
+  }
+
+  async #describe({ req }: Context<Env>): Promise<Response> {
     const { version } = this.#options.services.about;
-    this.#openApi ??= import("./openapi.ts").then(({ openApi }) => JSON.stringify(openApi(version)));
-    return new Response(await this.#openApi, { headers: { "content-type": "application/json; charset=utf-8" } });
+    this.#openApi ??= import("./openapi.ts").then(({ openApi }) =>
+      new AssetServer(new Map([["openapi.json", JSON.stringify(openApi(version))]]))
+    );
+    return await (await this.#openApi).respond("/openapi.json", req.raw) ?? noSuchPath(req.path);
   }
 
   async #measure(context: Context<Env>): Promise<Response> {
@@ -206,7 +237,7 @@ class Rest implements RestDoor {
   }
 
   async #speakMcp(context: Context<Env>): Promise<Response> {
-    const admission = admit(context.req.raw, context.env.peer, this.#options.access());
+    const admission = this.#caller(context);
     if (!admission.ok) return errorResponse(admission);
     const { services, clock, report } = this.#options;
     this.#mcp ??= import("./mcp_http.ts").then(({ openMcpHttp }) => openMcpHttp({ services, clock, report }));
@@ -251,30 +282,4 @@ function decodePath(path: string): string {
     if (error instanceof URIError) return path;
     throw error;
   }
-}
-
-function outcomeResponse(outcome: Outcome): Response {
-  if (!outcome.ok) return errorResponse(outcome);
-  const response = json(outcome.value, outcome.accepted ? 202 : 200);
-  if (outcome.accepted) response.headers.set("location", `/api/runs/${String(outcome.value["id"])}`);
-  return response;
-}
-
-function errorResponse(refusal: Refused): Response {
-  const response = json(errorBody(refusal), FAILURES[refusal.code].http);
-  if (refusal.code === "unauthorized") response.headers.set("www-authenticate", 'Bearer realm="hyperswap"');
-  return response;
-}
-
-function json(body: unknown, status: number): Response {
-  const bytes = encoder.encode(JSON.stringify(body));
-  return new Response(bytes, {
-    status,
-    headers: {
-      "content-type": "application/json; charset=utf-8",
-      // Said here because a HEAD's answer has no body to take it from.
-      "content-length": String(bytes.byteLength),
-      "cache-control": "no-store",
-    },
-  });
 }

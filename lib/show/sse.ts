@@ -13,6 +13,9 @@ import type { Feed } from "../operations/operation.ts";
 /** Frames that wait for a client before it counts as slow; the kernel's buffers come on top. */
 const QUEUE_FRAMES = 4;
 
+/** Frames kept for a client that comes back and says which it had last. */
+const RESUME_FRAMES = 60;
+
 /** Frames in a row that a client may miss before it is let go (it may come back and start afresh). */
 const MISSED_FRAMES = 60;
 
@@ -64,6 +67,13 @@ export class StreamHub {
   #source: Timer | null = null;
   #heartbeat: Timer | null = null;
   #state: object | null = null;
+  /** Whose frames these are: a client of an earlier following has nothing to go on from. */
+  #epoch = "";
+  #count = 0;
+  /** The newest frames, oldest first; the last has the number #count. */
+  #recent: Uint8Array<ArrayBuffer>[] = [];
+  /** The whole state as bytes, made when somebody needs it and good until the next frame. */
+  #whole: Uint8Array<ArrayBuffer> | null = null;
   #lastSentMs = 0;
   #missedFrames = 0;
   #droppedClients = 0;
@@ -78,14 +88,17 @@ export class StreamHub {
     return { clients: this.#clients.size, missedFrames: this.#missedFrames, droppedClients: this.#droppedClients };
   }
 
-  /** A new client's stream: a whole snapshot first (as soon as there is one), then patches. */
-  open(): Response {
+  /**
+   * A new client's stream: a whole snapshot first (as soon as there is one), then patches; for one that comes back, the
+   * frames after `lastId` as far as they are kept.
+   */
+  open(lastId: string | null = null): Response {
     let client: Client | null = null;
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => {
         client = { controller, missedInARow: 0 };
         controller.enqueue(PREAMBLE);
-        this.#join(client);
+        this.#join(client, lastId);
       },
       cancel: () => {
         if (client !== null) this.#leave(client);
@@ -102,11 +115,16 @@ export class StreamHub {
     }
   }
 
-  #join(client: Client): void {
+  #join(client: Client, lastId: string | null): void {
     const isFirst = this.#source === null;
-    if (!isFirst && this.#state !== null) client.controller.enqueue(encodeEvent("snapshot", this.#state));
+    if (!isFirst && this.#state !== null) {
+      const missed = this.#after(lastId);
+      if (missed === null) client.controller.enqueue(this.#wholeState());
+      else for (const frame of missed) client.controller.enqueue(frame);
+    }
     this.#clients.add(client);
     if (!isFirst) return;
+    this.#epoch = this.#clock.uuid().slice(0, 4);
     this.#lastSentMs = this.#clock.monotonicMs();
     this.#heartbeat = this.#clock.every(HEARTBEAT_MS, () => this.#beat());
     try {
@@ -126,21 +144,45 @@ export class StreamHub {
     if (this.#clients.size > 0) return;
     this.#source?.stop();
     this.#heartbeat?.stop();
-    this.#source = this.#heartbeat = this.#state = null;
+    this.#source =
+      this.#heartbeat =
+      this.#state =
+      this.#whole =
+        null;
+    this.#recent = [];
+  }
+
+  /** Frames after the named one; null when that isn't known any more. */
+  #after(lastId: string | null): readonly Uint8Array<ArrayBuffer>[] | null {
+    const [, epoch, number] = /^(\w+)-(\d{1,15})$/.exec(lastId ?? "") ?? [];
+    const missed = this.#count - Number(number);
+    if (epoch !== this.#epoch || !(missed >= 0 && missed <= this.#recent.length)) return null;
+    return missed === 0 ? [] : this.#recent.slice(-missed);
+  }
+
+  #wholeState(): Uint8Array<ArrayBuffer> {
+    return this.#whole ??= encodeEvent("snapshot", this.#state, this.#id());
+  }
+
+  #id(): string {
+    return `${this.#epoch}-${this.#count}`;
   }
 
   #show(frame: Frame): void {
     // What clients rebuild is kept here by the same rule, so a late or slow one starts from exactly that.
     this.#state = applyFrame(this.#state, frame);
     this.#lastSentMs = this.#clock.monotonicMs();
-    const bytes = encodeEvent(frame.event, frame.data);
-    let whole: Uint8Array<ArrayBuffer> | null = null;
+    this.#count += 1;
+    this.#whole = null;
+    const bytes = encodeEvent(frame.event, frame.data, this.#id());
+    this.#recent.push(bytes);
+    if (this.#recent.length > RESUME_FRAMES) this.#recent.shift();
     for (const client of [...this.#clients]) {
       if ((client.controller.desiredSize ?? 0) <= 0) {
         this.#miss(client);
       } else if (client.missedInARow > 0) {
         client.missedInARow = 0;
-        client.controller.enqueue(whole ??= encodeEvent("snapshot", this.#state));
+        client.controller.enqueue(this.#wholeState());
       } else {
         client.controller.enqueue(bytes);
       }

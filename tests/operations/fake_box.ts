@@ -1,22 +1,34 @@
 /** A box of plain values: Services that answer what a test has put in, and note what they were asked. */
-import type { PurgeResult, SwitchResult, YieldResult } from "../../lib/model/arbitration.ts";
+import type { EndRunnerResult, PurgeResult, SwitchResult, YieldResult } from "../../lib/model/arbitration.ts";
 import { Failure } from "../../lib/model/failure.ts";
 import type { HistoryQuery } from "../../lib/model/history.ts";
 import type { Arbitration, CallOptions, History, Services, Snapshot } from "../../lib/model/services.ts";
 import { GIB } from "../../lib/model/units.ts";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
+import { createLogins } from "../../lib/services/logins.ts";
 import { createRuns } from "../../lib/services/runs.ts";
 import type { RunKeeper } from "../../lib/services/runs.ts";
 import { fakeAnalytics } from "./fake_analytics.ts";
-import { fakeCache } from "./fake_cache.ts";
 import { fakeBenchmark } from "./fake_benchmark.ts";
+import { fakeCache } from "./fake_cache.ts";
 import { fakePlanner } from "./fake_planner.ts";
 import { fakeCard } from "./fake_card.ts";
-import { ARBITRATION, GB16, HISTORY, MODELS, purgeResult, sample, switchResult, yieldResult } from "./fake_values.ts";
+import {
+  ARBITRATION,
+  endRunnerResult,
+  GB16,
+  HISTORY,
+  MODELS,
+  purgeResult,
+  sample,
+  switchResult,
+  yieldResult,
+} from "./fake_values.ts";
 
 /** What the next calls answer or throw. */
 export interface Answers {
   yieldVram: (call: CallOptions) => Promise<YieldResult>;
+  endRunner: (call: CallOptions) => Promise<EndRunnerResult>;
   purge: (call: CallOptions) => Promise<PurgeResult>;
   switchModel: (call: CallOptions) => Promise<SwitchResult>;
 }
@@ -48,6 +60,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
   const screen = new Screen(simulation, options.isBlank ?? false);
   const answers: Answers = {
     yieldVram: () => Promise.resolve(yieldResult()),
+    endRunner: () => Promise.resolve(endRunnerResult()),
     purge: () => Promise.resolve(purgeResult()),
     switchModel: () => Promise.resolve(switchResult()),
   };
@@ -64,6 +77,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
     show: (change) => screen.show(change),
     services: {
       about: { version: "0.1.0", pid: 77, startedAtMs: Date.UTC(2026, 0, 1, 11), simulation },
+      logins: createLogins(clock),
       planner: fakePlanner(note),
       arbitration: fakeArbitration({ screen, answers, note }),
       live: screen,
@@ -84,6 +98,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
       models: { list: () => Promise.resolve(MODELS) },
       cache: fakeCache(note),
       analytics: fakeAnalytics(note),
+      benchmark: fakeBenchmark(note),
       card: fakeCard(note),
     },
   };
@@ -98,7 +113,6 @@ class Screen {
   constructor(simulation: string | null, isBlank: boolean) {
     this.#isBlank = isBlank;
     this.current = {
-      benchmark: fakeBenchmark(note),
       sample: sample({ simulated: simulation !== null }),
       arbitration: ARBITRATION,
       history: HISTORY,
@@ -138,6 +152,10 @@ function fakeArbitration(parts: { screen: Screen; answers: Answers; note: Note }
         arbitration: { ...screen.current.arbitration, ...change, keep: change.keep ?? keep },
       };
       return screen.current.arbitration;
+    },
+    endRunner(request, call) {
+      note("endRunner", request);
+      return answers.endRunner(call);
     },
     yieldVram(request, call) {
       note("yieldVram", request);

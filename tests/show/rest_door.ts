@@ -41,7 +41,9 @@ export interface AskOptions {
   readonly signal?: AbortSignal;
 }
 
-export function openDoor(options: { readonly access?: Partial<AccessPolicy>; readonly box?: FakeBox } = {}): OpenDoor {
+export function openDoor(
+  options: { readonly access?: Partial<AccessPolicy>; readonly box?: FakeBox; readonly maxStreams?: number } = {},
+): OpenDoor {
   const box = options.box ?? fakeBox();
   const access = { ...DEFAULT_ACCESS, ...options.access };
   const door = openRest({
@@ -50,6 +52,7 @@ export function openDoor(options: { readonly access?: Partial<AccessPolicy>; rea
     access: () => access,
     assets: ASSETS,
     report: box.report,
+    ...(options.maxStreams === undefined ? {} : { maxStreams: options.maxStreams }),
   });
   const request = (line: string, { body, headers = {}, peer = LOCAL, signal }: AskOptions = {}) => {
     const [method = "GET", path = "/"] = line.split(" ");

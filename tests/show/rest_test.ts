@@ -9,7 +9,7 @@ Deno.test("a read answers what the operation answers", async () => {
   const stats = await ask("GET /api/stats");
   assert.equal(stats.status, 200);
   assert.match(stats.headers.get("content-type") ?? "", /^application\/json/);
-  assert.equal(stats.headers.get("cache-control"), "no-store");
+  assert.equal(stats.headers.get("cache-control"), "private, no-cache");
   assert.deepEqual(stats.json, JSON.parse(JSON.stringify(StatsWire.parse(viewStats(box.services.live.snapshot())))));
   assert.equal(stats.json.gpu.vram_total_gb, 16);
   assert.equal(stats.json.ollama.active_model_name, "qwen3:14b");

@@ -102,7 +102,7 @@ Deno.test("the stream keeps its line alive, and only when nothing else was said"
   const response = await request("GET /api/stream");
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   assert.match((await reader.read()).value ?? "", /^retry: \d+\n\n$/);
-  assert.match((await reader.read()).value ?? "", /^event: snapshot\ndata: \{.*\}\n\n$/);
+  assert.match((await reader.read()).value ?? "", /^event: snapshot\nid: \w+-1\ndata: \{.*\}\n\n$/);
   const beat = reader.read();
   await box.clock.advance(15_000);
   assert.equal((await beat).value, ": still here\n\n");
@@ -165,9 +165,9 @@ Deno.test("of a run's changes a slow reader gets the newest", async () => {
 });
 
 Deno.test("streams are bounded in number, and closing the door ends them all", async () => {
-  const { request, box, door } = openDoor();
+  const { request, box, door } = openDoor({ maxStreams: 20 });
   const responses: Response[] = [];
-  for (let n = 0; n < 256; n++) responses.push(await request("GET /api/stream"));
+  for (let n = 0; n < 20; n++) responses.push(await request("GET /api/stream"));
   const surplus = await request("GET /api/stream");
   assert.equal(surplus.status, 429);
   await surplus.body?.cancel();
@@ -178,4 +178,45 @@ Deno.test("streams are bounded in number, and closing the door ends them all", a
   const texts = await Promise.all([...responses, events].map((response) => response.text()));
   assert.ok(texts.every((text) => text.startsWith("retry:")));
   assert.deepEqual([door.streams.clients, box.subscribers], [0, 0]);
+});
+
+Deno.test("who comes back gets what was missed, as long as it is kept and the numbers are this stream's", async () => {
+  const { request, box } = openDoor();
+  const stays = eventsOf(await request("GET /api/stream"));
+  let state = applyFrame<object>(null, await next(stays));
+  const idOf = async (response: Response) => {
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes("\n\n", 20)) text += (await reader.read()).value ?? "";
+    await reader.cancel();
+    return /id: (\S+)/.exec(text)?.[1] ?? "";
+  };
+  const lastId = await idOf(await request("GET /api/stream"));
+  const held = state;
+  for (let at = 1; at <= 3; at++) {
+    tick(box, at);
+    state = applyFrame(state, await next(stays));
+  }
+  const resumed = eventsOf(await request("GET /api/stream", { headers: { "last-event-id": lastId } }));
+  let rebuilt = held;
+  for (let at = 1; at <= 3; at++) {
+    const frame = await next(resumed);
+    assert.equal(frame.event, "patch");
+    rebuilt = applyFrame(rebuilt, frame);
+  }
+  assert.deepEqual(rebuilt, state);
+  await resumed.return(undefined);
+  for (const id of ["zzzz-1", lastId.replace(/\d+$/, "900"), "nonsense", `${lastId}0000000000000000`]) {
+    const fresh = eventsOf(await request("GET /api/stream", { headers: { "last-event-id": id } }));
+    assert.equal((await next(fresh)).event, "snapshot", id);
+    await fresh.return(undefined);
+  }
+  for (let at = 4; at <= 70; at++) {
+    tick(box, at);
+    await next(stays);
+    if (at % 2 === 0) await box.clock.settle();
+  }
+  const late = eventsOf(await request("GET /api/stream", { headers: { "last-event-id": lastId } }));
+  assert.equal((await next(late)).event, "snapshot", "61 frames were kept");
+  for (const events of [stays, late]) await events.return(undefined);
 });
