@@ -77,15 +77,19 @@ function historyEntry(promptId: string, entry: JsonRecord): HistoryEntry {
     endedAtMs: find("execution_success", "execution_error", "execution_interrupted")?.atMs ?? null,
     error: isError && error !== null ? exceptionText(error.data) : null,
     ...workOf(recordsOf(listField(entry, "prompt")?.[2])),
-    ...filesOf(recordsOf(listField(entry, "prompt")?.[2])),
+    ...filesOf(listField(entry, "prompt")?.[2]),
   };
 }
 
-/** Every value of a node that is spelled like a file of weights, whatever node it is. */
-function filesOf(nodes: readonly JsonRecord[]): Pick<ComfyCompletion, "files"> {
-  const values = nodes.flatMap((node) => strings(Object.values(recordField(node, "inputs") ?? {})));
-  const files = [...new Set(values.filter((value) => WEIGHT_FILE.test(value)))];
+function filesOf(graph: unknown): Pick<ComfyCompletion, "files"> {
+  const files = weightFilesOf(graph);
   return files.length === 0 ? {} : { files };
+}
+
+/** Every value of a graph's nodes that is spelled like a file of weights, whatever node it is. */
+export function weightFilesOf(graph: unknown): readonly string[] {
+  const values = recordsOf(graph).flatMap((node) => strings(Object.values(recordField(node, "inputs") ?? {})));
+  return [...new Set(values.filter((value) => WEIGHT_FILE.test(value)))];
 }
 
 /** What a graph samples, where it says so plainly: one model and one size. Anything else isn't comparable. */

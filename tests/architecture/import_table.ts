@@ -104,8 +104,8 @@ export const AREAS: readonly Area[] = [
     ...NONE,
     path: "lib/gate/",
     values: ["lib/model/", "lib/upstream/"],
-    builtins: ["node:http"],
-    reason: "gate moves bytes (model, upstream, node:http) and holds them on the arbiter's word, which services gives",
+    builtins: [],
+    reason: "gate moves bytes between bare sockets (model, upstream) and holds them on the arbiter's word",
   },
   {
     ...NONE,

@@ -1,0 +1,167 @@
+/** One end of a connection: bytes as they come, one read at a time, in a buffer that grows with the traffic. */
+
+/** Enough for a head or a small answer; a thousand connections that wait hold 4 MiB. */
+const SMALL_BYTES = 4_096;
+/** What a stream of gigabytes is read in: larger pieces were no faster (loopback, Deno 2.4.2 and 2.9.6). */
+const LARGE_BYTES = 262_144;
+
+const HEAD_END = [0x0d, 0x0a, 0x0d, 0x0a] as const;
+
+/** Nobody takes what is written: a broken pipe, a reset, or a connection that was closed on our side. */
+export class SocketGone extends Error {
+  override readonly name = "SocketGone";
+}
+
+export class Socket {
+  readonly #conn: Deno.Conn;
+  #buffer: Uint8Array<ArrayBuffer> = new Uint8Array(SMALL_BYTES);
+  #start = 0;
+  #end = 0;
+  #pending: Promise<boolean> | null = null;
+  #hasEnded = false;
+  #isClosed = false;
+
+  constructor(conn: Deno.Conn) {
+    this.#conn = conn;
+    // A small frame behind another would wait 40 ms for the first one's acknowledgement.
+    if ("setNoDelay" in conn && typeof conn.setNoDelay === "function") conn.setNoDelay();
+  }
+
+  /** Nothing more will come: closed, half-closed or reset. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** What has come and isn't used. Valid until the next `fill`. */
+  get unread(): Uint8Array<ArrayBuffer> {
+    return this.#buffer.subarray(this.#start, this.#end);
+  }
+
+  skip(count: number): void {
+    this.#start += count;
+  }
+
+  /** Waits for more bytes; false when there will be none. Whoever waits meanwhile shares the read. */
+  fill(): Promise<boolean> {
+    if (this.#hasEnded) return Promise.resolve(false);
+    this.#pending ??= this.#read();
+    return this.#pending;
+  }
+
+  async #read(): Promise<boolean> {
+    this.#makeRoom();
+    const room = this.#buffer.subarray(this.#end);
+    let count: number | null = null;
+    try {
+      count = await this.#conn.read(room);
+    } catch {
+      // A reset, or a connection that was closed on our side: either way nothing comes any more.
+    }
+    this.#pending = null;
+    if (count === null) this.#hasEnded = true;
+    else this.#end += count;
+    return count !== null;
+  }
+
+  /** A read that filled the buffer is followed by larger ones; bytes that wait to be used are kept in front. */
+  #makeRoom(): void {
+    const kept = this.unread;
+    const wasFull = this.#end === this.#buffer.length;
+    if (wasFull && this.#buffer.length < LARGE_BYTES || kept.length === this.#buffer.length) {
+      const grown = new Uint8Array(this.#buffer.length * 4);
+      grown.set(kept);
+      this.#buffer = grown;
+    } else if (this.#start > 0) {
+      this.#buffer.copyWithin(0, this.#start, this.#end);
+    }
+    this.#start = 0;
+    this.#end = kept.length;
+  }
+
+  /** Between two messages: a large buffer is given up, so that idle connections are cheap. */
+  rest(): void {
+    if (this.#pending !== null || this.#start !== this.#end || this.#buffer.length <= SMALL_BYTES) return;
+    this.#buffer = new Uint8Array(SMALL_BYTES);
+    this.#start = this.#end = 0;
+  }
+
+  /** Takes a head's text, waiting for it. A refusal leaves the bytes where they are. */
+  async takeHead(maxBytes: number): Promise<string | "ended" | "too long"> {
+    let seen = 0;
+    for (;;) {
+      const end = this.#headEnd(seen);
+      if (end > maxBytes || end < 0 && this.unread.length > maxBytes) return "too long";
+      if (end > 0) {
+        const text = latin1(this.unread.subarray(0, end));
+        this.skip(end);
+        return text;
+      }
+      seen = Math.max(0, this.unread.length - HEAD_END.length + 1);
+      if (!(await this.fill())) return "ended";
+    }
+  }
+
+  #headEnd(from: number): number {
+    const bytes = this.unread;
+    for (let at = bytes.indexOf(0x0a, from); at >= 0; at = bytes.indexOf(0x0a, at + 1)) {
+      if (at >= 3 && HEAD_END.every((byte, i) => bytes[at - 3 + i] === byte)) return at + 1;
+    }
+    return -1;
+  }
+
+  /** Resolves when the kernel has taken all of it: whoever doesn't read makes this wait. Throws SocketGone. */
+  async write(bytes: Uint8Array): Promise<void> {
+    try {
+      for (let at = 0; at < bytes.length;) at += await this.#conn.write(bytes.subarray(at));
+    } catch (cause) {
+      throw new SocketGone("Cannot write: the connection is closed", { cause });
+    }
+  }
+
+  /** Ends the writing side alone. Only towards clients: Ollama never answers one that half-closes. */
+  async endWriting(): Promise<void> {
+    try {
+      await this.#conn.closeWrite();
+    } catch {
+      // The other side was faster.
+    }
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#hasEnded = true;
+    try {
+      this.#conn.close();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.BadResource)) throw error;
+    }
+  }
+}
+
+/** One character a byte, so that whatever stands in a head goes on as it came. */
+export function latin1(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8_192) text += String.fromCharCode(...bytes.subarray(at, at + 8_192));
+  return text;
+}
+
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
+export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const joined = new Uint8Array(parts.reduce((total, { length }) => total + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
+}
