@@ -13,6 +13,7 @@ import { settle } from "./card_settle.ts";
 import { bookOf, NO_HAND, type TuningState, type TuningStep } from "./card_state.ts";
 import { activeProfile } from "./card_wishes.ts";
 import { watchHeat } from "./governor.ts";
+import { awaitReturn, watchReturn } from "./ollama_return.ts";
 import { BUILT_IN } from "./profiles.ts";
 import { watchWorkload } from "./workload.ts";
 
@@ -74,7 +75,8 @@ function hearSample(state: TuningState, event: Extract<CardHears, { type: "sampl
   const effects: TuneEffect[] = [];
   const governor = watchHeat(state.governor, { gpu: sample.gpu, atMs, policy: policy.governor });
   if (governor.changedAtMs !== state.governor.changedAtMs) effects.push(tellGovernor(state, governor));
-  const workload = watchWorkload(state.workload, { sample, atMs, policy });
+  // What a sweep makes the tenants do is nobody's workload.
+  const workload = state.sweep === null ? watchWorkload(state.workload, { sample, atMs, policy }) : state.workload;
   let next: TuningState = { ...state, governor, workload };
   if (governor.isBlind && next.hand.levers.fan !== undefined) next = dropFan(next);
   if (next.trial !== null && atMs >= next.trial.untilMs) {
@@ -82,7 +84,10 @@ function hearSample(state: TuningState, event: Extract<CardHears, { type: "sampl
     next = reverted.state;
     effects.push(...reverted.effects);
   }
-  next = retryDue(next, atMs);
+  if (next.fansRestUntilMs !== null && atMs >= next.fansRestUntilMs) next = { ...next, fansRestUntilMs: null };
+  const ollama = watchReturn(next.ollama, { sample, atMs });
+  if (ollama.finding !== null && ollama.finding !== next.ollama.finding) effects.push(tellReturn(ollama.finding));
+  next = retryDue({ ...next, ollama }, atMs);
   if (next.card === null && !next.isOpening && sample.gpu.available && atMs >= next.openAtMs) {
     return { state: { ...next, isOpening: true }, effects: [...effects, { kind: "openCard" }] };
   }
@@ -119,6 +124,7 @@ function hearOpened(state: TuningState, event: Extract<CardHears, { type: "cardO
     reason: null,
     isOpening: false,
     readAtMs: atMs,
+    fansRestUntilMs: null,
     // A driver that came back has forgotten what was set; what is wanted is written anew. The writer takes one thing
     // after the other, so what is still under way comes after this.
     asked: askedInFlight(state),
@@ -144,7 +150,10 @@ function hearNews(state: TuningState, news: CardEvent, atMs: MonotonicMs): Tunin
     case "xid":
       return hearXid(state, news.code);
     case "reopened":
-      return { state: { ...state, card: null, isOpening: true, openAtMs: atMs }, effects: [{ kind: "openCard" }] };
+      return {
+        state: { ...state, card: null, isOpening: true, openAtMs: atMs, ollama: awaitReturn(state.ollama) },
+        effects: [{ kind: "openCard" }],
+      };
     case "retried":
       return { state: { ...state, reports: { ...state.reports, [news.report.lever]: news.report } }, effects: [] };
     case "fans_released": {
@@ -209,6 +218,16 @@ function quarantine(
         item: { kind: "profile", fields },
       },
     ],
+  };
+}
+
+function tellReturn(finding: NonNullable<TuningState["ollama"]["finding"]>): TuneEffect {
+  const { isOnGpu, text } = finding;
+  return {
+    kind: "recordTuning",
+    event: isOnGpu ? "Ollama is back on the GPU" : "Ollama did not come back on the GPU",
+    reason: text,
+    item: { kind: isOnGpu ? "profile" : "fault", fields: { cause: "reopened", levers: [], reason: text } },
   };
 }
 

@@ -6,6 +6,9 @@ import { type Asked, bookOf, NO_HAND, type Trial, type TuningState, type TuningS
 import { setGovernor } from "./governor.ts";
 import { allProfiles, AUTO, BUILT_IN, objectionTo, objectionToProfile } from "./profiles.ts";
 
+/** How long a machine may take to fall asleep. */
+const FANS_REST_MS = 120_000;
+
 type Of<K extends TuneRequest["kind"]> = Extract<TuneRequest, { kind: K }>;
 type Refusal = Extract<TuneReply, { kind: "refused" }>;
 
@@ -30,7 +33,7 @@ export function takeRequest(state: TuningState, request: TuneRequest, asking: As
     case "governor":
       return takeGovernor(state, request, asking);
     case "restore":
-      return takeRestore(state, request, asking);
+      return request.scope === "fans" ? takeFansRest(state, asking) : takeRestore(state, request, asking);
   }
 }
 
@@ -172,6 +175,17 @@ function takeRestore(state: TuningState, { scope }: Of<"restore">, asking: Askin
     state: wait(next, { asking, levers: [...LEVERS], message, cause: "restore" }),
     effects: [{ kind: "restoreCard", generation, scope }],
   };
+}
+
+/**
+ * Pinned fans must not stay pinned while nobody watches the heat. What is wanted of them stays wanted, and is set again
+ * once the card was opened anew, or when the machine hasn't gone to sleep after all.
+ */
+function takeFansRest(state: TuningState, asking: Asking): TuningStep {
+  if (state.card === null) return refuse(state, asking, notReady(state));
+  const next = { ...state, fansRestUntilMs: asking.atMs + FANS_REST_MS };
+  const message = "The fans are automatic until the machine is back from sleep";
+  return { state: wait(next, { asking, levers: ["fan"], message, cause: null }), effects: [] };
 }
 
 /** Remembers what to go back to. A second change on trial goes back to where the first one began. */

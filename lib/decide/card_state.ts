@@ -2,7 +2,6 @@
 import type { CardLimits, CardReason, CardSetting, Lever, LeverReport, LeverValue } from "../model/card.ts";
 import type {
   CardWrite,
-  Drift,
   Profile,
   ProfileValue,
   Quarantined,
@@ -10,8 +9,10 @@ import type {
   TuningBook,
   TuningPolicy,
 } from "../model/tuning.ts";
+import type { Drift } from "../model/tuning_view.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import { type GovernorState, initialGovernor } from "./governor.ts";
+import { NOT_AWAITED, type OllamaReturn } from "./ollama_return.ts";
 import { NO_WORKLOAD, type WorkloadState } from "./workload.ts";
 
 /** What somebody set by hand. */
@@ -89,6 +90,9 @@ export interface TuningState {
   /** When each lever was set again because another tool had changed it. */
   readonly reapplied: Readonly<Partial<Record<Lever, readonly MonotonicMs[]>>>;
   readonly waiting: readonly Waiting[];
+  /** Until then the fans stay with the card, since the machine goes to sleep; null: it doesn't. */
+  readonly fansRestUntilMs: MonotonicMs | null;
+  readonly ollama: OllamaReturn;
   /** The profile that the history was last told of. */
   readonly toldProfile: string | null;
   readonly isStopped: boolean;
@@ -127,6 +131,8 @@ export function initialTuning(
     drift: [],
     reapplied: {},
     waiting: [],
+    fansRestUntilMs: null,
+    ollama: NOT_AWAITED,
     toldProfile: null,
     isStopped: false,
     isWithheld: false,

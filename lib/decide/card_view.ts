@@ -1,6 +1,6 @@
 /** The card's tuning as everyone sees it. */
 import { type Lever, LEVERS } from "../model/card.ts";
-import type { GovernorView, LeverView, TuningView } from "../model/tuning.ts";
+import type { GovernorView, LeverView, TuningView } from "../model/tuning_view.ts";
 import type { MonotonicMs, WallMs } from "../model/units.ts";
 import type { TuningState } from "./card_state.ts";
 import { activeProfile, whyActive, wishFor } from "./card_wishes.ts";
@@ -26,6 +26,7 @@ export function viewTuning(state: TuningState, toWall: (ms: MonotonicMs) => Wall
     confirm: state.trial === null ? null : { what: state.trial.what, untilMs: toWall(state.trial.untilMs) },
     isSweeping: state.sweep !== null,
     xidSource: state.card?.xidSource ?? null,
+    ollamaReturn: state.ollama.finding,
   };
 }
 

@@ -45,6 +45,10 @@ export function whyActive(state: TuningState): string {
 export function wishFor(lever: Lever, state: TuningState): Wish | null {
   const limits = state.card?.limits.levers[lever];
   if (limits === undefined || !limits.adjustable) return null;
+  // Another tool's fans are not ours to give back.
+  if (lever === "fan" && state.fansRestUntilMs !== null && state.asked.fan !== undefined) {
+    return { value: "stock", by: "restore", text: "The machine goes to sleep" };
+  }
   const below = belowGovernor(lever, { state, limits });
   const governed = governorWish(lever, { state, limits, below });
   return governed ?? below;

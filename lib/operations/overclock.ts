@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { type Lever, LEVERS } from "../model/card.ts";
 import { Failure } from "../model/failure.ts";
-import type { TuneResult } from "../model/tuning.ts";
+import type { TuneResult } from "../model/tuning_view.ts";
 import type { ProfileValue } from "../model/tuning.ts";
 import { define } from "./operation.ts";
 import { ROUTES } from "./routes.ts";
@@ -159,7 +159,9 @@ export const restore = define({
   summary: "Put every lever of the card to stock and read each back; it stays so until a profile is applied",
   access: "tune",
   input: z.object({
-    scope: z.enum(["all", "journal"]).default("all").describe("journal: only what was changed by HyperSwap"),
+    scope: z.enum(["all", "journal", "fans"]).default("all").describe(
+      "journal: only what was changed by HyperSwap; fans: of that the fans alone, until the machine is back from sleep",
+    ),
   }),
   output: ChangeWire,
   fails: ["unavailable"],

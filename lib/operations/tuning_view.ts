@@ -3,7 +3,7 @@ import * as z from "zod";
 import { LEVERS } from "../model/card.ts";
 import type { Lever } from "../model/card.ts";
 import { RUNGS } from "../model/tuning.ts";
-import type { GovernorView, LeverView, ProfileView, TuningView } from "../model/tuning.ts";
+import type { GovernorView, LeverView, ProfileView, TuningView } from "../model/tuning_view.ts";
 import type { FanReading, GpuState } from "../model/sample.ts";
 import { toIso } from "../model/units.ts";
 import { isoOrNull, time } from "./quantities.ts";
@@ -161,6 +161,9 @@ export const OverclockWire = z.object({
   confirm: ConfirmWire.describe("a change that waits for its confirmation"),
   sweeping: z.boolean(),
   xid_source: z.enum(["nvml", "kmsg"]).nullable().describe("where the driver's faults are heard; null: not measurable"),
+  ollama_back: z.boolean().nullable().describe(
+    "whether Ollama came back on the card after a suspend or a driver reload; null: there was none, or nothing loaded since",
+  ),
 });
 
 export function viewOverclock(tuning: TuningView, gpu: GpuState): z.output<typeof OverclockWire> {
@@ -179,6 +182,7 @@ export function viewOverclock(tuning: TuningView, gpu: GpuState): z.output<typeo
     confirm: viewConfirm(tuning),
     sweeping: tuning.isSweeping,
     xid_source: tuning.xidSource,
+    ollama_back: tuning.ollamaReturn?.isOnGpu ?? null,
   };
 }
 

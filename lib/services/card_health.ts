@@ -1,6 +1,6 @@
 /** Whether the card stands as it was set, for health. */
 import type { HealthCheck } from "../model/services.ts";
-import type { GovernorView, LeverView, TuningView } from "../model/tuning.ts";
+import type { GovernorView, LeverView, TuningView } from "../model/tuning_view.ts";
 
 type Trouble = Omit<HealthCheck, "name" | "state">;
 
@@ -10,7 +10,7 @@ export function checkTuning(tuning: TuningView, governor: GovernorView): HealthC
     const finding = tuning.reason ?? "The card has not been opened yet";
     return { name: "tuning", state: "not_applicable", finding, breaks: null, remedy: null };
   }
-  const trouble = blind(governor) ?? drifted(tuning) ?? unmet(tuning) ?? quarantined(tuning);
+  const trouble = blind(governor) ?? stayedAway(tuning) ?? drifted(tuning) ?? unmet(tuning) ?? quarantined(tuning);
   if (trouble !== null) return { name: "tuning", state: "degraded", ...trouble };
   const profile = tuning.active === null ? "No profile is in force" : `Profile ${tuning.active} is in force`;
   return { name: "tuning", state: "ok", finding: `${profile}: ${tuning.why}`, breaks: null, remedy: null };
@@ -22,6 +22,16 @@ function blind({ isBlind, reason }: GovernorView): Trouble | null {
     finding: reason,
     breaks: "The card stays at stock: no profile, no offset, no manual fan",
     remedy: "It ends by itself once the temperature can be read; else look for the driver's errors in the kernel's log",
+  };
+}
+
+function stayedAway({ ollamaReturn }: TuningView): Trouble | null {
+  if (ollamaReturn === null || ollamaReturn.isOnGpu) return null;
+  return {
+    finding: ollamaReturn.text,
+    breaks: "Its models run on the CPU, ten times slower, and hand-offs have nothing to hand over",
+    remedy:
+      "systemctl restart ollama; if it still finds no GPU, reload nvidia_uvm (rmmod, then modprobe) and restart it",
   };
 }
 
