@@ -8,6 +8,12 @@ const DISPLAY_CLASS = "0x03";
 
 const ASLEEP: ReadonlySet<string> = new Set(["suspended", "suspending"]);
 
+/** True where the kernel suspends the card once nobody holds it open (RTD3): a laptop's second GPU, seldom another. */
+export function maySleep(libc: Pick<Libc, "readText">, card: { readonly sysRoot: string; readonly pciBusId: string }) {
+  const path = `${card.sysRoot}/bus/pci/devices/${card.pciBusId}/power/control`;
+  return unlessGone(() => libc.readText(path))?.trim() === "auto";
+}
+
 /**
  * True when the kernel says the card sleeps. Without a bus address (the library was never opened) it is true only when
  * every NVIDIA GPU of the machine sleeps: opening the library may wake any of them. Reads sysfs alone.

@@ -32,6 +32,8 @@ export interface ConnectGpuOptions {
   readonly deadlineMs?: number;
   /** Left out: the card is only read. */
   readonly levers?: LeverAccess;
+  /** How long a card that could sleep must be idle before its library is let go; left out: never. */
+  readonly releaseIdleMs?: number | null;
 }
 
 /** The card, and the way to its levers. */
@@ -76,10 +78,10 @@ class NvmlClient implements GpuConnection {
       ask: (question, signal) => this.#ask(question, signal),
       mayChange: options.levers?.mayChange === true,
     });
-    const { clock, source, choice, sysRoot = "/sys", levers = null } = options;
+    const { clock, source, choice, sysRoot = "/sys", levers = null, releaseIdleMs = null } = options;
     this.#thread = new NvmlThread({
       clock,
-      config: { source, choice, sysRoot, levers },
+      config: { source, choice, sysRoot, levers, releaseIdleMs },
       sending: (message) => this.#sending(message),
       hear: (message) => this.#hear(message),
       lost: (reason) => this.#lose(reason),

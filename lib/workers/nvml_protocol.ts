@@ -36,6 +36,8 @@ export interface NvmlConfig {
   readonly source: GpuSource;
   readonly choice: GpuChoice;
   readonly sysRoot: string;
+  /** How long a card that could sleep must be idle before its library is let go; null = never. */
+  readonly releaseIdleMs: number | null;
   /** Null: only readings are asked for. */
   readonly levers: LeverAccess | null;
   readonly control: SharedArrayBuffer;

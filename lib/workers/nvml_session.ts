@@ -19,8 +19,9 @@ import { type Clock, GpuUnavailable } from "../model/ports.ts";
 import type { BarrierReading, GpuFacts, GpuReading } from "../model/sample.ts";
 import { toGpuUnavailable } from "../sample/gpu_failure.ts";
 import { type GpuReader, openGpuReader } from "../sample/gpu_reader.ts";
-import { isGpuAsleep } from "../sample/gpu_sleep.ts";
+import { isGpuAsleep, maySleep } from "../sample/gpu_sleep.ts";
 import { openXidEars, type XidEars } from "../sample/xid.ts";
+import { IdleRelease } from "./idle_release.ts";
 import type { NvmlConfig } from "./nvml_protocol.ts";
 
 interface OpenCard {
@@ -54,10 +55,15 @@ export class NvmlSession implements Disposable {
   /** What is put back is to be reported, so it isn't done beforehand. */
   #isRestoring = false;
   #wallAheadMs: number | null = null;
+  readonly #idle: IdleRelease | null;
+  /** The card's address from when it was last open: whether it sleeps is asked without opening it. */
+  #pciBusId: string | null = null;
 
   constructor(config: NvmlConfig, parts: SessionParts) {
     this.#config = config;
     this.#parts = parts;
+    const isReal = config.source.kind === "library";
+    this.#idle = isReal && config.releaseIdleMs !== null ? new IdleRelease(config.releaseIdleMs) : null;
     this.#journal = config.levers === null ? null : openCardJournal(config.levers.stateDir);
   }
 
@@ -72,6 +78,9 @@ export class NvmlSession implements Disposable {
     return this.#with((card) => {
       const reading = card.reader.read(options);
       this.#listen(card, reading);
+      if (this.#idle?.isDue(reading, { atMs: this.#parts.clock.monotonicMs(), mayRelease: () => this.#mayRelease() })) {
+        this.#drop();
+      }
       return reading;
     });
   }
@@ -95,6 +104,8 @@ export class NvmlSession implements Disposable {
 
   apply(setting: CardSetting, reason: CardReason): readonly LeverReport[] {
     this.#mayChange();
+    // What is to be set is set now; only a card that really sleeps isn't woken for it.
+    this.#idle?.end();
     this.#letSleep();
     return this.#with((card) => driven(card).writer.apply(setting, reason));
   }
@@ -158,6 +169,7 @@ export class NvmlSession implements Disposable {
       const reader = openGpuReader(nvml, { clock, choice: this.#config.choice });
       const facts = reader.facts();
       const card = { nvml, reader, facts, driven: this.#drive(nvml, facts) };
+      this.#pciBusId = facts.pciBusId;
       if (this.#hasBeenOpen) this.#parts.tell({ kind: "reopened", atMs: clock.wallMs() });
       this.#hasBeenOpen = true;
       return card;
@@ -212,14 +224,25 @@ export class NvmlSession implements Disposable {
     );
   }
 
+  /** What was set would be lost with the last handle. */
+  #mayRelease(): boolean {
+    const isUntouched = this.#journal === null || this.#journal.isEmpty();
+    return isUntouched && this.#pciBusId !== null &&
+      maySleep(this.#libc, { sysRoot: this.#config.sysRoot, pciBusId: this.#pciBusId });
+  }
+
   /** A card the kernel has put to sleep isn't woken to be polled. What is open stays open: closing would wake it too. */
   #letSleep(): void {
     if (this.#config.source.kind === "simulated") return;
-    const pciBusId = this.#card?.facts.pciBusId ?? null;
-    if (!isGpuAsleep(this.#libc, { sysRoot: this.#config.sysRoot, pciBusId })) return;
+    const isAsleep = isGpuAsleep(this.#libc, { sysRoot: this.#config.sysRoot, pciBusId: this.#pciBusId });
+    const isResting = this.#card === null &&
+      this.#idle?.isResting({ atMs: this.#parts.clock.monotonicMs(), isAsleep }) === true;
+    if (!isAsleep && !isResting) return;
     throw new GpuUnavailable(
       "asleep",
-      "Cannot read the GPU without waking it: it is runtime-suspended",
+      isAsleep
+        ? "Cannot read the GPU without waking it: it is runtime-suspended"
+        : "The GPU is idle and was let go, so that it can sleep",
       "Nothing to do: it is read again as soon as a program uses it",
     );
   }

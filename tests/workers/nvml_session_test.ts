@@ -9,24 +9,29 @@ import { StubCard } from "../stub/stub_card.ts";
 interface Given {
   readonly session: NvmlSession;
   readonly events: CardEvent[];
-  readonly clock: { wallAheadMs: number };
+  readonly clock: { wallAheadMs: number; monotonicMs: number };
 }
 
-async function withSession(stub: Stub, run: (given: Given) => void, sysRoot = "/nonexistent"): Promise<void> {
+async function withSession(
+  stub: Stub,
+  run: (given: Given) => void,
+  { sysRoot = "/nonexistent", releaseIdleMs = null }: { sysRoot?: string; releaseIdleMs?: number | null } = {},
+): Promise<void> {
   const dir = await Deno.makeTempDir({ prefix: "session-" });
   const events: CardEvent[] = [];
-  const clock = { wallAheadMs: 0 };
+  const clock = { wallAheadMs: 0, monotonicMs: 1_000 };
   const real = systemClock();
   const config = {
     source: { kind: "library", paths: [stub.path] },
     choice: { uuid: null, index: null },
     sysRoot,
+    releaseIdleMs,
     levers: { stateDir: dir, mayChange: true, marksUncleanEnd: true },
     control: new SharedArrayBuffer(8),
     monotonicMs: 0,
   } as const;
   // Readings want a whole clock; here only the wall's is moved by hand.
-  const moved = { ...real, monotonicMs: () => 1_000, wallMs: () => 1_000 + clock.wallAheadMs };
+  const moved = { ...real, monotonicMs: () => clock.monotonicMs, wallMs: () => clock.monotonicMs + clock.wallAheadMs };
   const session = new NvmlSession(config, { clock: moved, tell: (event) => events.push(event) });
   try {
     run({ session, events, clock });
@@ -81,7 +86,40 @@ stubTest("a card that sleeps is not woken to be set, nor to be restored when not
       assert.equal(stub.calls("nvmlInit_v2"), 0);
       // Who asks by hand for every lever means it.
       assert.equal(session.restore("all").levers.length, 6);
-    }, root);
+    }, { sysRoot: root });
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+});
+
+stubTest("an idle card that may sleep is let go, unless something of ours is set on it", async (stub) => {
+  new StubCard(stub.path);
+  const root = await Deno.makeTempDir({ prefix: "sys-" });
+  const power = `${root}/bus/pci/devices/0000:2b:00.0/power`;
+  await Deno.mkdir(power, { recursive: true });
+  await Deno.writeTextFile(`${power}/runtime_status`, "active\n");
+  await Deno.writeTextFile(`${power}/control`, "auto\n");
+  stub.set("utilization.gpu", 0);
+  try {
+    await withSession(stub, ({ session, events, clock }) => {
+      const second = () => {
+        clock.monotonicMs += 1_000;
+        return kindOf(() => session.read({ isQuick: false }));
+      };
+      const reason = { by: "operator", profile: null, text: "" } as const;
+      session.apply({ power_limit_w: 370 }, reason);
+      for (let at = 0; at < 40; at++) assert.equal(second(), "answered", "what is set would be lost");
+      session.apply({ power_limit_w: "stock" }, reason);
+      for (let at = 0; at < 31; at++) assert.equal(second(), "answered");
+      assert.equal(second(), "asleep", "let go");
+      assert.equal(stub.calls("nvmlShutdown"), 1);
+      Deno.writeTextFileSync(`${power}/runtime_status`, "suspended\n");
+      for (let at = 0; at < 100; at++) assert.equal(second(), "asleep");
+      Deno.writeTextFileSync(`${power}/runtime_status`, "active\n");
+      assert.equal(second(), "answered", "a program has woken it");
+      assert.equal(stub.calls("nvmlInit_v2"), 2);
+      assert.deepEqual(events.map(({ kind }) => kind), ["reopened"]);
+    }, { sysRoot: root, releaseIdleMs: 30_000 });
   } finally {
     await Deno.remove(root, { recursive: true });
   }
