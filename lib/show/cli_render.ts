@@ -1,6 +1,7 @@
 /** Answers for people: tables and sentences with units. `--json` has everything; here stands what one looks for. */
 import type { Operations } from "../operations/registry.ts";
 import { renderBenchmark } from "./cli_benchmark.ts";
+import { renderChange, renderFan, renderGovernor, renderOverclock } from "./cli_card.ts";
 import { renderCache, renderPlan, renderWarm } from "./cli_cache.ts";
 import { labelled, quantity, table } from "./cli_output.ts";
 import type { Style } from "./cli_output.ts";
@@ -62,6 +63,17 @@ const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
   "warm-plan": renderPlan,
   "warm-all": renderWarm,
   "warm-model": renderWarm,
+  overclock: renderOverclock,
+  "apply-profile": renderChange,
+  "save-profile": renderChange,
+  "delete-profile": renderChange,
+  "set-lever": renderChange,
+  "confirm-change": renderChange,
+  restore: renderChange,
+  fan: renderFan,
+  "set-fan": renderChange,
+  governor: renderGovernor,
+  "set-governor": renderGovernor,
   benchmark: renderBenchmark,
 };
 
@@ -113,7 +125,7 @@ function renderArbitration(view: Answer<"arbitration">, style: Style): string {
   ], style) + "\n" + renderDecisions(view.decisions, style);
 }
 
-const STATE_STYLE: Readonly<Record<string, keyof Style>> = {
+const STATE_STYLE: Readonly<Record<string, "good" | "warn" | "bad" | "dim">> = {
   ok: "good",
   degraded: "warn",
   broken: "bad",
