@@ -7,6 +7,7 @@ import {
   isSuspicious,
   nextReadMs,
   type PaceState,
+  readsAhead,
   reducePace,
   type Silence,
 } from "../../lib/decide/warm_pace.ts";
@@ -65,6 +66,13 @@ Deno.test("a chunk is what the disk does in 25 ms, between 256 KiB and 8 MiB, in
     Math.floor(2e6 / 65_536) * 65_536,
     "no gulps at a fixed pace",
   );
+});
+
+Deno.test("beside others nothing is read ahead: those bursts came after the call, and passed for somebody else's", () => {
+  assert.equal(readsAhead(initialPace("auto", 0)), true);
+  assert.equal(readsAhead(after(initialPace("auto", 0), [reader(4)])), false);
+  assert.equal(readsAhead(initialPace(50e6, 0)), false, "nor at a slow pace of the owner's");
+  assert.equal(readsAhead(initialPace(2e9, 0)), true);
 });
 
 function heard(atMs: number, given: Partial<Silence> = {}): Silence {

@@ -94,6 +94,21 @@ onDisk("a cancel ends it where it is, and the next one runs", async ({ cache, fi
   assert.deepEqual([next.end, file.resident()], ["done", file.sizeBytes / PAGE]);
 });
 
+onDisk("held back, it reads no more than it says: the kernel brings in nothing ahead of it", async (given) => {
+  const { cache, file, call } = given;
+  file.evict();
+  const abort = new AbortController();
+  const outcome = await cache.warm(file.path, {
+    ...call({ bytesPerS: 8e6 }),
+    signal: abort.signal,
+    onProgress: ({ doneBytes }) => {
+      if (doneBytes > 0) abort.abort(new Error("enough"));
+    },
+  });
+  assert.ok(outcome.doneBytes < file.sizeBytes / 2, String(outcome.doneBytes));
+  assert.ok(file.resident() * PAGE <= outcome.doneBytes, `${file.resident() * PAGE} of ${outcome.doneBytes}`);
+});
+
 onDisk(
   "one that waits can leave, and whoever waits behind it doesn't come too early",
   async ({ cache, file, call }) => {
