@@ -8,10 +8,16 @@
  */
 import { reduceArbiter } from "./decide/arbiter.ts";
 import { type ArbiterState, initialArbiter } from "./decide/arbiter_state.ts";
+import { advance, reduceAutotune, type SweepHears } from "./decide/autotune.ts";
+import { type AutotuneState, type AutotuneStep, NO_SWEEP } from "./decide/autotune_state.ts";
 import { reduceCard } from "./decide/card.ts";
 import type { TuningState } from "./decide/card_state.ts";
 import type { Footprints } from "./decide/footprint.ts";
+import { reduceGate } from "./decide/gate.ts";
+import { type GateState, initialGate } from "./decide/gate_state.ts";
+import { isSweepEvent, type SweepEffect, type SweepEvent } from "./model/autotune.ts";
 import type { ArbiterEffect, ArbiterEvent, Step } from "./model/events.ts";
+import { type GateEffect, type GateEvent, isGateEvent } from "./model/gate.ts";
 import type { Policy } from "./model/policy.ts";
 import type { Clock } from "./model/ports.ts";
 import type { Sample } from "./model/sample.ts";
@@ -21,28 +27,71 @@ import { isTuneEvent, type TuneEffect, type TuneEvent } from "./model/tuning.ts"
 export interface HouseState {
   readonly arbiter: ArbiterState;
   readonly card: TuningState;
+  readonly gate: GateState;
+  readonly autotune: AutotuneState;
 }
 
-export type HouseEvent = ArbiterEvent | TuneEvent;
-export type HouseEffect = ArbiterEffect | TuneEffect;
+export type HouseEvent = ArbiterEvent | TuneEvent | GateEvent | SweepEvent;
+export type HouseEffect = ArbiterEffect | TuneEffect | GateEffect | SweepEffect;
 
 export function initialHouse(
   policy: Policy,
   { footprints, card }: { readonly footprints: Footprints; readonly card: TuningState },
 ): HouseState {
-  return { arbiter: initialArbiter(policy, footprints), card };
+  return { arbiter: initialArbiter(policy, footprints), card, gate: initialGate(policy.gate), autotune: NO_SWEEP };
 }
 
-/** One event through every reducer, in order. */
+/** One event through every reducer, in order; a sweep sees what became of the others, and tells them what it wants. */
 export function reduceHouse(state: HouseState, event: HouseEvent): Step<HouseState, HouseEffect> {
+  if (isGateEvent(event)) return letGo(state, event);
+  const first = isSweepEvent(event) ? { state, effects: [] } : reduceOthers(state, event);
+  // Readings come a thousand a second and change nothing that a sweep looks at.
+  if (event.type === "reading" || first.state.autotune.sweep === null && event.type !== "sweepAsked") return first;
+  return followSweep(first, event);
+}
+
+/** More rounds than any event takes: a sweep's step leads to a tell, and that to its next step. */
+const MOST_ROUNDS = 8;
+
+function followSweep(first: Step<HouseState, HouseEffect>, event: SweepHears): Step<HouseState, HouseEffect> {
+  let { state } = first;
+  const effects: HouseEffect[] = [...first.effects];
+  for (let round = 0; round < MOST_ROUNDS; round += 1) {
+    const step: AutotuneStep = round === 0
+      ? reduceAutotune(state.autotune, event, state)
+      : advance(state.autotune, event.atMs, state);
+    const isSame = step.state === state.autotune;
+    state = isSame ? state : { ...state, autotune: step.state };
+    effects.push(...step.effects);
+    for (const tell of step.tells) {
+      const told = reduceOthers(state, tell);
+      state = told.state;
+      effects.push(...told.effects);
+    }
+    if (round > 0 && isSame && step.tells.length === 0) break;
+  }
+  return { state, effects };
+}
+
+/** What the gate asks of the arbiter goes through the mailbox like everybody else's requests. */
+function letGo(state: HouseState, event: GateEvent): Step<HouseState, HouseEffect> {
+  const gate = reduceGate(state.gate, event, state.arbiter);
+  return { state: gate.state === state.gate ? state : { ...state, gate: gate.state }, effects: gate.effects };
+}
+
+/** The gate sees an event after the arbiter has: it lets go by what the arbiter knows now. */
+function reduceOthers(state: HouseState, event: ArbiterEvent | TuneEvent): Step<HouseState, HouseEffect> {
   const arbiter = isTuneEvent(event) ? { state: state.arbiter, effects: [] } : reduceArbiter(state.arbiter, event);
+  const gate = isTuneEvent(event)
+    ? { state: state.gate, effects: [] }
+    : reduceGate(state.gate, event, arbiter.state);
   const card = isTuneEvent(event) || event.type === "sampled" || event.type === "stopped"
     ? reduceCard(state.card, event, { mode: arbiter.state.mode })
     : { state: state.card, effects: [] };
-  const isSame = arbiter.state === state.arbiter && card.state === state.card;
+  const isSame = arbiter.state === state.arbiter && card.state === state.card && gate.state === state.gate;
   return {
-    state: isSame ? state : { arbiter: arbiter.state, card: card.state },
-    effects: [...arbiter.effects, ...card.effects],
+    state: isSame ? state : { ...state, arbiter: arbiter.state, card: card.state, gate: gate.state },
+    effects: [...arbiter.effects, ...card.effects, ...gate.effects],
   };
 }
 

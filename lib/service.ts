@@ -12,7 +12,6 @@ import type { Clock, Log, Store } from "./model/ports.ts";
 import type { Sample } from "./model/sample.ts";
 import type { About } from "./model/services.ts";
 import { VERSION } from "./model/version.ts";
-import { telemetryRow } from "./record/recorder.ts";
 import type { Retention } from "./record/retention.ts";
 import { tuningFile } from "./record/tuning_file.ts";
 import { DEFAULT_DESKTOP } from "./sample/attribution.ts";
@@ -130,10 +129,11 @@ export async function openHouseOn(
     ollama: connectOllama({ url: ground.ollamaUrl, clock }),
     comfy: connectComfy({ url: ground.comfyUrl, clock }),
     store,
+    endRunner: ground.endRunner,
     ...(archive === undefined ? {} : { archive }),
     ...(tuning === undefined ? {} : { tuning }),
     desktop: [...DEFAULT_DESKTOP, ...loaded.config.attribution.desktop],
-    record: (sample) => store.telemetry(telemetryRow(sample)),
+    record: (row) => store.telemetry(row),
     policy: { ...policyOf(loaded.config), ...ground.policy },
     about,
     cache: {

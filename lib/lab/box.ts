@@ -9,6 +9,7 @@ import { type CardReader, labGpu } from "./lab_gpu.ts";
 import type { OllamaVersion } from "./ollama_bodies.ts";
 import { demoModels, type LabModel } from "./ollama_models.ts";
 import { OllamaServer } from "./ollama_server.ts";
+import { MEASURED_SILICON, paceOf, type Silicon } from "./pace.ts";
 import { PageCache } from "./page_cache.ts";
 import { ProcTree } from "./proc_tree.ts";
 import { Random } from "./random.ts";
@@ -37,6 +38,8 @@ export interface BoxOptions {
   /** Default 0.33.0. */
   readonly ollamaVersion?: OllamaVersion;
   readonly card?: CardSpec;
+  /** How the card takes to its levers. Default: as measured, without noise. */
+  readonly silicon?: Silicon;
   readonly ollamaModels?: readonly LabModel[];
   readonly comfyModels?: readonly ComfyModel[];
   /** Default 0: whatever is free. */
@@ -102,6 +105,7 @@ class SimulatedBox implements Box {
       processes: this.processes,
       pageCache: this.pageCache,
       timing: TIMINGS[profile],
+      pace: paceOf(card, options.silicon ?? MEASURED_SILICON, seed),
       driverHolds: options.driverHolds ?? true,
       onError: (error) => this.errors.push(error),
     };

@@ -11,6 +11,9 @@ import { draw } from "./timing.ts";
 /** What has passed since the status frame when the first weights are asked for: the worker's start and the loader. */
 const BEFORE_WEIGHTS_MS = 6;
 
+/** A card that is driven too far gives way once it is well at work. */
+const BROKEN_STEP = 3;
+
 /** Raised by a node; the prompt ends with it, the next one runs. */
 export class NodeFailure extends Error {
   constructor(readonly type: string, message: string) {
@@ -48,6 +51,8 @@ export class ComfyRun {
   readonly #results = new Map<string, Readonly<Record<string, unknown>> | null>();
   readonly #outputs: Record<string, unknown> = {};
   readonly #meta: Record<string, unknown> = {};
+  /** Not-a-numbers in the latent decode to nothing. */
+  #isBlack = false;
   /** The node that runs; null between nodes. */
   node: string | null = null;
 
@@ -153,7 +158,7 @@ export class ComfyRun {
         return null;
       case "preview":
         await this.#pause(4);
-        return { images: [{ filename: `ComfyUI_temp_lab_${this.#item[0]}_.png`, subfolder: "", type: "temp" }] };
+        return { images: [{ filename: `ComfyUI_temp_lab_${this.#item[0]}_${this.#isBlack ? "black" : ""}.png`, subfolder: "", type: "temp" }] };
       case "work":
         await this.#work(id, inputs);
         return { text: ["worked"] };
@@ -190,12 +195,22 @@ export class ComfyRun {
     const share = model === null ? 1 : Math.min(1, memory.share(model) + 0.001);
     const slowdown = 1 + (1 - share) * 2.4 + (1 - had) * 0.6;
     const stepMs = ground.timing.stepMs * (model?.stepFactor ?? 1) * pixels * slowdown;
+    const stray = ground.pace.stray();
     ground.vram.work(pid, 99);
     const steps = Number(inputs["steps"]);
     for (let step = 1; step <= steps; step += 1) {
-      await this.#pause(stepMs);
+      await this.#pause(stepMs / (ground.pace.diffusion() * stray));
+      if (step === BROKEN_STEP) this.#breakDown();
       this.#tick(id, { step, steps });
     }
+  }
+
+  #breakDown(): void {
+    const { pace, table } = this.#parts.ground;
+    const breakdown = pace.breakdown();
+    if (breakdown === "xid") table.xid(13);
+    if (breakdown === "crash") throw new NodeFailure("RuntimeError", "CUDA error: an illegal memory access\n");
+    this.#isBlack = breakdown === "degenerate";
   }
 
   async #work(id: string, inputs: Readonly<Record<string, unknown>>): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../model/ports.ts";
 import type { GpuTable } from "./gpu_table.ts";
 import { LabClock } from "./lab_clock.ts";
+import type { Pace } from "./pace.ts";
 import type { PageCache } from "./page_cache.ts";
 import type { ProcTree } from "./proc_tree.ts";
 import type { Random } from "./random.ts";
@@ -16,6 +17,8 @@ export interface Ground {
   readonly processes: ProcTree;
   readonly pageCache: PageCache;
   readonly timing: Timing;
+  /** How fast the card works by its levers. */
+  readonly pace: Pace;
   /** Whether the driver holds calls back while it makes contexts and releases memory (15–106 ms each, measured). */
   readonly driverHolds: boolean;
   /** What the lab's own code threw: a mistake in the simulation, never a quirk. */

@@ -45,7 +45,9 @@ export async function generate(
   const { runner, model } = loaded;
   const giveBack = await loaded.turns.take(signal);
   const slowdown = 1 + (1 - runner.offload) * SPILL_SLOWDOWN;
-  const tokenMs = 1_000 / model.tokensPerSecond * slowdown;
+  const stray = ground.pace.stray();
+  const paceMs = () => 1_000 / model.tokensPerSecond * slowdown / (ground.pace.decode() * stray);
+  const tokenMs = paceMs();
   const promptTokens = Math.max(1, Math.round(ask.prompt.length / 4));
   const limit = ask.maxTokens ?? ground.random.whole(40, 120);
   const cpu = processorLoad(ground, loaded);
@@ -58,8 +60,9 @@ export async function generate(
     let text = "";
     let tokens = 0;
     for (; tokens < limit; tokens += 1) {
-      if (tokens > 0) await pause(ground, { ms: tokenMs, loaded, signal });
-      const token = ` ${WORDS[tokens % WORDS.length]}`;
+      if (tokens > 0) await pause(ground, { ms: paceMs(), loaded, signal });
+      if (tokens === BROKEN_TOKEN) breakDown(ground);
+      const token = ground.pace.breakdown() === "degenerate" ? "@" : ` ${WORDS[tokens % WORDS.length]}`;
       text += token;
       runner.work = { promptTokens, decoded: tokens + 1, remaining: limit - tokens - 1 };
       await onToken(token);
@@ -72,6 +75,15 @@ export async function generate(
     ground.vram.work(runner.pid, 0);
     giveBack();
   }
+}
+
+/** A card that is driven too far gives way once it is well at work. */
+const BROKEN_TOKEN = 20;
+
+function breakDown({ pace, table }: Ground): void {
+  const breakdown = pace.breakdown();
+  if (breakdown === "xid") table.xid(13);
+  if (breakdown === "crash") throw new RunnerDied("CUDA error: an illegal memory access was encountered");
 }
 
 /** Sleeps as long as the runner lives; one that was stopped (SIGSTOP) never gets on. */

@@ -55,6 +55,7 @@ export class SensorModel implements Timer {
     const { imagePct, otherPct } = this.#workload();
     const loadPct = Math.min(100, Math.max(imagePct, otherPct));
     const { levers } = table;
+    this.#ground.pace.follow(levers);
     const limitW = levers.powerLimitW;
     const wantedW = card.idleW + (limitW - card.idleW) * imagePct / 97 + (DECODE_W - card.idleW) * otherPct / 97;
     const noise = loadPct > 0 ? random.between(-4, 4) : random.between(-0.6, 0.6);

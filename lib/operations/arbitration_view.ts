@@ -2,8 +2,9 @@
 import * as z from "zod";
 import { causeWord } from "../model/arbitration.ts";
 import type { ArbitrationView, Decision } from "../model/arbitration.ts";
-import { round, toIso } from "../model/units.ts";
-import { isoOrNull, ms, time } from "./quantities.ts";
+import { round, toGib, toIso } from "../model/units.ts";
+import { GateCountsWire, GateUrlsWire, HeldWire, viewGate } from "./gate_view.ts";
+import { gib, isoOrNull, ms, time } from "./quantities.ts";
 
 export const MODES = ["auto", "observe", "paused"] as const;
 
@@ -13,20 +14,38 @@ export const ArbitrationWire = z.object({
   keep: z.array(z.string()).describe("models never unloaded by an automatic yield or a switch"),
   holder: z.enum(["ollama", "comfyui", "both"]).nullable().describe("whose work was admitted last"),
   lane: z.object({
-    job: z.enum(["yield", "purge", "switch", "requestVram"]),
+    job: z.enum(["yield", "purge", "switch", "requestVram", "hold", "reload", "endRunner"]),
     cause: z.string(),
     phase: z.string(),
     since: time("since when"),
   }).nullable().describe("what moves VRAM just now; one at a time"),
   waiting: z.array(z.object({
-    kind: z.enum(["yield", "purge", "switch", "requestVram", "auto"]),
+    kind: z.enum(["yield", "purge", "switch", "requestVram", "handOff", "hold", "endRunner", "auto", "held"]),
     reason: z.string(),
     since: time("since when"),
   })),
   watching: z.array(z.object({ model: z.string().nullable(), pid: z.int(), since: time("since when") }))
     .describe("busy or stuck runners whose release is still awaited"),
-  gate: z.object({ ollama: z.string().nullable(), comfyui: z.string().nullable() })
-    .describe("URLs of the gate, null where it is off"),
+  stuck: z.array(z.object({
+    pid: z.int(),
+    starttime: z.int(),
+    model: z.string().nullable(),
+    vram_gb: gib("what it held when it was reported", null),
+    evidence: z.string(),
+    since: time("since when"),
+  })).describe("runners that neither work nor go; `runner end` ends one where the configuration allows it"),
+  insisters: z.array(z.object({
+    model: z.string(),
+    pid: z.int(),
+    times: z.int().describe("how often it came back within the last minute"),
+    last: time("when last"),
+    next: time("when it is asked to go again; null = it isn't, unless it comes back once more", null),
+  })).describe("models that came back before ComfyUI had taken the memory it was given"),
+  comfyui_worker: z.object({ prompt_id: z.string(), still_s: z.number() }).nullable()
+    .describe("a prompt that does nothing any more: ComfyUI's worker may be dead; null = nothing of the kind"),
+  gate: GateUrlsWire,
+  held: z.array(HeldWire).describe("requests that are held at the gate, in the order in which they go"),
+  gate_counts: GateCountsWire,
   hand_offs: z.int(),
   late_hand_offs: z.int().describe("the winner allocated before the memory was back"),
   last_margin_ms: ms("the last hand-off's margin; negative = late", null),
@@ -55,9 +74,30 @@ export function viewArbitration(view: ArbitrationView): ArbitrationStats {
       phase: view.lane.phase,
       since: toIso(view.lane.sinceMs),
     },
-    waiting: view.waiting.map(({ kind, reason, sinceMs }) => ({ kind, reason, since: toIso(sinceMs) })),
+    waiting: [
+      ...view.waiting,
+      ...(view.gate?.held ?? []).map(({ reason, sinceMs }) => ({ kind: "held" as const, reason, sinceMs })),
+    ].map(({ kind, reason, sinceMs }) => ({ kind, reason, since: toIso(sinceMs) })),
     watching: view.watching.map(({ model, pid, sinceMs }) => ({ model, pid, since: toIso(sinceMs) })),
-    gate: { ollama: null, comfyui: null },
+    stuck: (view.stuck ?? []).map(({ pid, startTime, model, bytes, evidence, sinceMs }) => ({
+      pid,
+      starttime: startTime,
+      model,
+      vram_gb: toGib(bytes),
+      evidence,
+      since: toIso(sinceMs),
+    })),
+    insisters: (view.insisters ?? []).map(({ model, pid, times, lastAtMs, nextAtMs }) => ({
+      model,
+      pid,
+      times,
+      last: toIso(lastAtMs),
+      next: isoOrNull(nextAtMs),
+    })),
+    comfyui_worker: view.comfyWorker == null
+      ? null
+      : { prompt_id: view.comfyWorker.promptId, still_s: Math.round(view.comfyWorker.stillMs / 1_000) },
+    ...viewGate(view.gate),
     hand_offs: view.handOffs,
     late_hand_offs: view.lateHandOffs,
     last_margin_ms: round(view.lastMarginMs),

@@ -1,7 +1,7 @@
 import type { ProfileEntry, ProfileReport, Thermals } from "../model/analytics.ts";
 import type { Throughput } from "../model/history.ts";
-import { compare } from "./compare.ts";
-import { distributionOf, meanOf } from "./distribution.ts";
+import { compare } from "../model/compare.ts";
+import { distributionOf, meanOf } from "../model/distribution.ts";
 
 /** What stands where no profile was applied. */
 const NO_PROFILE = "none";

@@ -1,7 +1,7 @@
 import type { SwapModel, SwapReport } from "../model/analytics.ts";
 import type { HistoryItem } from "../model/history.ts";
-import { compare } from "./compare.ts";
-import { distributionOf } from "./distribution.ts";
+import { compare } from "../model/compare.ts";
+import { distributionOf } from "../model/distribution.ts";
 
 type Items = readonly HistoryItem[];
 

@@ -1,9 +1,15 @@
 import type { ArbiterState } from "../decide/arbiter_state.ts";
 import type { TuningState } from "../decide/card_state.ts";
+import type { AutotuneState } from "../decide/autotune_state.ts";
+import { describeSweep } from "../decide/autotune_view.ts";
 import { describeTuning } from "../decide/card_view.ts";
 import { describeEffect, describeEvent, describeState } from "../decide/describe.ts";
+import type { GateState } from "../decide/gate_state.ts";
+import { describeGate } from "../decide/gate_view.ts";
 import type { Decision } from "../model/arbitration.ts";
+import { isSweepEffect, isSweepEvent, type SweepEffect, type SweepEvent } from "../model/autotune.ts";
 import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
+import { type GateEffect, type GateEvent, isGateEffect, isGateEvent } from "../model/gate.ts";
 import type { Log } from "../model/ports.ts";
 import { isTuneEffect, isTuneEvent, type TuneEffect, type TuneEvent } from "../model/tuning.ts";
 import type { WallMs } from "../model/units.ts";
@@ -21,10 +27,17 @@ export interface ArbiterTransition {
 
 /** What the log sees of the whole house. */
 export interface HouseTransition {
-  readonly event: ArbiterEvent | TuneEvent;
-  readonly before: { readonly arbiter: ArbiterState; readonly card: TuningState };
-  readonly state: { readonly arbiter: ArbiterState; readonly card: TuningState };
-  readonly effects: readonly (ArbiterEffect | TuneEffect)[];
+  readonly event: ArbiterEvent | TuneEvent | GateEvent | SweepEvent;
+  readonly before: HouseBooks;
+  readonly state: HouseBooks;
+  readonly effects: readonly (ArbiterEffect | TuneEffect | GateEffect | SweepEffect)[];
+}
+
+interface HouseBooks {
+  readonly arbiter: ArbiterState;
+  readonly card: TuningState;
+  readonly gate: GateState;
+  readonly autotune: AutotuneState;
 }
 
 /**
@@ -63,15 +76,31 @@ export class DecisionLog {
 
   /** A transition of the whole house: the arbiter's part, and what became of the card's settings. */
   noteAll({ event, before, state, effects }: HouseTransition, atMs: WallMs): void {
-    if (!isTuneEvent(event)) {
-      const own = effects.filter((effect) => !isTuneEffect(effect));
-      this.note({ event, before: before.arbiter, state: state.arbiter, effects: own }, atMs);
+    if (!isTuneEvent(event) && !isSweepEvent(event)) {
+      if (!isGateEvent(event)) {
+        const own = effects.flatMap((effect) => isTuneEffect(effect) || isGateEffect(effect) || isSweepEffect(effect) ? [] : [effect]
+        );
+        this.note({ event, before: before.arbiter, state: state.arbiter, effects: own }, atMs);
+      }
+      const gate = { before: before.gate, after: state.gate, effects: effects.filter(isGateEffect) };
+      const words = gate.before === gate.after && gate.effects.length === 0 ? null : describeGate(event, gate);
+      if (words !== null) this.add({ atMs, ...words });
     }
     for (const effect of effects) {
+      if (isSweepEffect(effect)) this.#noteSweep(effect, { before, state, atMs });
       if (!isTuneEffect(effect) || effect.kind !== "recordTuning") continue;
       const stands = { before: describeTuning(before.card), after: describeTuning(state.card) };
       this.add({ atMs, event: effect.event, ...stands, effects: wordsFor(effect), reason: effect.reason });
     }
+  }
+
+  #noteSweep(
+    effect: SweepEffect,
+    { before, state, atMs }: Pick<HouseTransition, "before" | "state"> & { readonly atMs: WallMs },
+  ): void {
+    if (effect.kind !== "recordSweep") return;
+    const stands = { before: describeSweep(before.autotune), after: describeSweep(state.autotune) };
+    this.add({ atMs, event: effect.event, ...stands, effects: ["record a step of the sweep"], reason: effect.reason });
   }
 
   /** A decision that some other reducer took, in its words. */

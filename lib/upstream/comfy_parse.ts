@@ -78,7 +78,36 @@ function historyEntry(promptId: string, entry: JsonRecord): HistoryEntry {
     error: isError && error !== null ? exceptionText(error.data) : null,
     ...workOf(recordsOf(listField(entry, "prompt")?.[2])),
     ...filesOf(listField(entry, "prompt")?.[2]),
+    ...cachedOf(listField(entry, "prompt")?.[2], find("execution_cached")),
+    ...imageOf(recordField(entry, "outputs")),
   };
+}
+
+/** Which of the nodes that matter were not executed. */
+function cachedOf(graph: unknown, message: HistoryMessage | null): Pick<ComfyCompletion, "cached"> {
+  if (!isRecord(graph) || message === null) return {};
+  const cached = new Set(strings(listField(message.data, "nodes") ?? []));
+  const isCached = (isMeant: (input: JsonRecord) => boolean) =>
+    Object.entries(graph).some(([id, node]) =>
+      cached.has(id) && isRecord(node) && isMeant(recordField(node, "inputs") ?? {})
+    );
+  return {
+    cached: {
+      sampler: isCached((input) => numberField(input, "steps") !== null),
+      model: isCached((input) => "ckpt_name" in input || "unet_name" in input),
+    },
+  };
+}
+
+function imageOf(outputs: JsonRecord | null): Pick<ComfyCompletion, "image"> {
+  for (const output of recordsOf(outputs)) {
+    const image = (listField(output, "images") ?? []).find(isRecord);
+    const filename = image === undefined ? null : filledField(image, "filename");
+    if (image === undefined || filename === null) continue;
+    const subfolder = textField(image, "subfolder") ?? "";
+    return { image: { filename, subfolder, type: textField(image, "type") ?? "output" } };
+  }
+  return {};
 }
 
 function filesOf(graph: unknown): Pick<ComfyCompletion, "files"> {
@@ -106,8 +135,10 @@ function workOf(nodes: readonly JsonRecord[]): Pick<ComfyCompletion, "work"> {
     return width === null || height === null ? [] : [`${width}x${height}${batch === 1 ? "" : ` x${batch}`}`];
   }));
   const [model, size] = [[...models][0], [...sizes][0]];
+  const counts = inputs.flatMap((input) => numberField(input, "steps") ?? []);
+  const steps = counts.length === 1 && counts[0] !== undefined ? { steps: counts[0] } : {};
   return models.size === 1 && sizes.size === 1 && model !== undefined && size !== undefined
-    ? { work: { model, size } }
+    ? { work: { model, size, ...steps } }
     : {};
 }
 

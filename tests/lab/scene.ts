@@ -4,6 +4,7 @@ import { type CardSpec, RTX_4080_SUPER } from "../../lib/lab/card_spec.ts";
 import type { Ground } from "../../lib/lab/ground.ts";
 import { GpuTable } from "../../lib/lab/gpu_table.ts";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
+import { MEASURED_SILICON, paceOf } from "../../lib/lab/pace.ts";
 import { ProcTree } from "../../lib/lab/proc_tree.ts";
 import { Random } from "../../lib/lab/random.ts";
 import { type Profile, TIMINGS } from "../../lib/lab/timing.ts";
@@ -28,6 +29,7 @@ export function openScene(options: { profile?: Profile; card?: CardSpec; seed?: 
     vram: new Vram({ table, clock }),
     processes: new ProcTree({ root, clock }),
     pageCache: new PageCache({ budgetBytes: 44e9 }),
+    pace: paceOf(RTX_4080_SUPER, MEASURED_SILICON, 1),
     timing: TIMINGS[options.profile ?? "h200"],
     driverHolds: options.holds ?? false,
     onError: (error) => errors.push(error),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { compare } from "../../lib/record/compare.ts";
-import { distributionOf } from "../../lib/record/distribution.ts";
+import { compare } from "../../lib/model/compare.ts";
+import { distributionOf } from "../../lib/model/distribution.ts";
 
 const of = (a: readonly number[], b: readonly number[], among = 1) =>
   compare({ name: "a", values: a }, { name: "b", values: b }, { among });

@@ -1,5 +1,5 @@
 /** Whether two sets of measurements differ by more than noise. */
-import type { Comparison } from "../model/analytics.ts";
+import type { Comparison } from "./analytics.ts";
 import { quantile } from "./distribution.ts";
 
 /** The chance of a false alarm over all comparisons that are made at once. */

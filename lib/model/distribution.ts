@@ -1,4 +1,4 @@
-import type { Distribution } from "../model/analytics.ts";
+import type { Distribution } from "./analytics.ts";
 
 /** Values that a quantile takes: with fewer it would be the largest value under another name. */
 const LEAST_P95 = 20;
