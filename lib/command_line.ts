@@ -1,6 +1,7 @@
 /** What each command is carried out by; loaded when it is asked for, since most commands need little of it. */
 import { findInvoker } from "./client.ts";
 import { keepLoopbackDirect } from "./config/environment.ts";
+import { FAILURES } from "./model/failure.ts";
 import { VERSION } from "./model/version.ts";
 import { serviceFlags } from "./setup/program.ts";
 import { runCli } from "./show/cli.ts";
@@ -12,7 +13,11 @@ export async function commandLine(argv: readonly string[], output: CliOutput): P
   keepLoopbackDirect();
   const interrupted = new AbortController();
   const { signal } = interrupted;
-  Deno.addSignalListener("SIGINT", () => interrupted.abort());
+  Deno.addSignalListener("SIGINT", () => {
+    // Once asks for an end in order; twice doesn't wait for it.
+    if (signal.aborted) Deno.exit(FAILURES.cancelled.exit);
+    interrupted.abort();
+  });
   return await runCli(argv, {
     version: VERSION,
     output,
@@ -26,6 +31,10 @@ export async function commandLine(argv: readonly string[], output: CliOutput): P
     commands: {
       serve: async (args) => (await import("./app.ts")).serve(args),
       demo: async (args) => (await import("./app.ts")).demo(args),
+      top: async (args) => {
+        const { cliTop } = await import("./show/cli_top.ts");
+        return await cliTop(args, { output, signal, clock: systemClock(), invoker: findInvoker });
+      },
       mcp: async (args) => {
         const { cliMcp } = await import("./show/cli_mcp.ts");
         const stderr = (text: string) => output.stderr(text);

@@ -28,7 +28,7 @@ export async function answerQuickly(argv: readonly string[], output: CliOutput):
     signal: systemClock().deadline(PATIENCE_MS),
   });
   if (answer === null) return false;
-  if (answer.simulation !== null) output.stderr(simulationNote(answer.simulation, styleFor(output.isTerminal)));
+  if (answer.simulation !== null) output.stderr(simulationNote(answer.simulation, styleFor(output)));
   output.stdout(`${answer.text}\n`);
   return true;
 }

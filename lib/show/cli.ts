@@ -6,20 +6,19 @@ import { buildApplication, formatMessageForArgumentScannerError, run, text_en } 
 import type { ApplicationText } from "@stricli/core";
 import { FAILURES, messageOf } from "../model/failure.ts";
 import type { Progress } from "../model/services.ts";
-import { applyFrame } from "../operations/frames.ts";
-import type { Frame } from "../operations/frames.ts";
 import type { Operation } from "../operations/operation.ts";
 import { asFailure, errorBody, refused, refusedBy } from "../operations/outcome.ts";
 import type { Outcome, Refused, Report } from "../operations/outcome.ts";
 import { operations } from "../operations/registry.ts";
-import { runEvents } from "../operations/runs.ts";
-import { stream } from "../operations/stream.ts";
 import { askAbout } from "./about.ts";
 import { commandTree } from "./cli_commands.ts";
-import type { CliAddress, CliCall, ExtraCommand } from "./cli_commands.ts";
-import { CLEAR_LINE, CLEAR_SCREEN, styleFor } from "./cli_output.ts";
+import type { CliAddress, CliCall } from "./cli_commands.ts";
+import { extraCommands } from "./cli_extras.ts";
+import { CLEAR_LINE, simulationNote, styleFor } from "./cli_output.ts";
 import type { CliOutput } from "./cli_output.ts";
+import { progressLine } from "./cli_progress.ts";
 import { render } from "./cli_render.ts";
+import { watchCall } from "./cli_watch.ts";
 import type { Invoker } from "./invoker.ts";
 
 /** What the command line needs from the program around it. */
@@ -32,13 +31,10 @@ export interface CliParts {
   /** Finds the service that the flags (and the configuration) name, or opens what may be read without one. */
   invoker(address: CliAddress): Promise<Invoker>;
   /** Commands with owners of their own; each gets what follows its words and returns its exit code. */
-  readonly commands: Readonly<Record<"serve" | "demo" | "config", (args: readonly string[]) => Promise<number>>>;
+  readonly commands: Readonly<Record<string, (args: readonly string[]) => Promise<number>>>;
   /** Flags of `serve` and `demo` for their help, kebab-case, with what they mean. */
   readonly serviceFlags: Readonly<Record<string, string>>;
 }
-
-/** Feeds behind `--watch`. */
-const WATCHES = { stats: stream, run: runEvents } as const;
 
 /** Runs one command line and returns its exit code. */
 export async function runCli(argv: readonly string[], parts: CliParts): Promise<number> {
@@ -46,10 +42,8 @@ export async function runCli(argv: readonly string[], parts: CliParts): Promise<
   const wantsHelp = args.some((arg) => arg === "--help" || arg === "-h");
   const [word = "", ...rest] = args;
   try {
-    if (!wantsHelp && (word === "serve" || word === "demo" || word === "config")) {
-      return await parts.commands[word](rest);
-    }
-    if (!wantsHelp && word === "mcp") return await serveMcp(rest, parts);
+    const own = Object.hasOwn(parts.commands, word) ? parts.commands[word] : undefined;
+    if (own !== undefined && !wantsHelp) return await own(rest);
     return await runCommand(args, parts);
   } catch (error) {
     const failure = asFailure(error, { operation: word, signal: parts.signal, report: parts.report });
@@ -57,10 +51,11 @@ export async function runCli(argv: readonly string[], parts: CliParts): Promise<
   }
 }
 
-/** `hyperswap` alone is `status`, with or without flags; `--stdio` is how MCP hosts know `mcp`. */
+/** `hyperswap` alone is `status`, with or without flags; `--stdio` and `--sse` are how MCP hosts know `mcp`. */
 function expand(argv: readonly string[]): readonly string[] {
   const [first] = argv;
-  if (first === "--stdio") return ["mcp", ...argv.slice(1)];
+  if (first?.startsWith("-") && argv.includes("--stdio")) return ["mcp", ...argv.filter((arg) => arg !== "--stdio")];
+  if (first?.startsWith("-") && argv.includes("--sse")) return ["mcp", ...argv];
   const isOwnFlag = first !== undefined && ["--help", "-h", "--version", "-v", "--helpAll"].includes(first);
   return first === undefined || (first.startsWith("-") && !isOwnFlag) ? ["status", ...argv] : argv;
 }
@@ -72,8 +67,7 @@ async function runCommand(args: readonly string[], parts: CliParts): Promise<num
   let thrown: unknown = null;
   const root = commandTree({
     operations,
-    extras: extrasOf(parts),
-    watchable: new Set(Object.keys(WATCHES)),
+    extras: extraCommands(parts.serviceFlags),
     async call(call) {
       try {
         exit = await carryOut(call, parts);
@@ -135,21 +129,13 @@ function parserText(keep: (message: string) => void): ApplicationText {
   };
 }
 
-function extrasOf({ serviceFlags }: CliParts): readonly ExtraCommand[] {
-  return [
-    { words: ["serve"], brief: "Run the service on this machine", flags: serviceFlags },
-    { words: ["demo"], brief: "Run the service on a simulated box, with traffic", flags: serviceFlags },
-    { words: ["mcp"], brief: "Speak MCP on standard input and output (also --stdio)", flags: {} },
-    { words: ["config", "check"], brief: "Check the configuration and say what is wrong", flags: {} },
-    { words: ["config", "show"], brief: "Print the configuration in force, secrets hidden", flags: {} },
-    { words: ["config", "schema"], brief: "Print the configuration's JSON Schema", flags: {} },
-  ];
-}
-
 async function carryOut(call: CliCall, parts: CliParts): Promise<number> {
   const invoker = await parts.invoker(call.address);
   try {
-    return call.isWatch ? await watch(call, { invoker, parts }) : await callOnce(call, { invoker, parts });
+    if (!call.isWatch) return await callOnce(call, { invoker, parts });
+    const { output, signal } = parts;
+    const refusal = await watchCall(call, { invoker, output, signal });
+    return refusal === null ? 0 : tellRefusal(refusal, { output, isJson: call.isJson });
   } finally {
     invoker.close();
   }
@@ -158,8 +144,9 @@ async function carryOut(call: CliCall, parts: CliParts): Promise<number> {
 async function callOnce(call: CliCall, at: { readonly invoker: Invoker; readonly parts: CliParts }): Promise<number> {
   const { output, signal } = at.parts;
   const showProgress = !call.isJson && output.isTerminal;
-  const progress = ({ phase, done }: Progress) => {
-    if (showProgress) output.stderr(`${CLEAR_LINE}${phase}${done === null ? "" : ` ${Math.round(done * 100)} %`}`);
+  const style = styleFor(output);
+  const progress = (now: Progress) => {
+    if (showProgress) output.stderr(CLEAR_LINE + progressLine(now, style));
   };
   const outcome = await at.invoker.invoke(call.operation, call.input, { signal, progress });
   if (showProgress && call.operation.isLong) output.stderr(CLEAR_LINE);
@@ -178,8 +165,8 @@ function tell(
 ): number {
   const { output, simulation } = to;
   if (!outcome.ok) return tellRefusal(outcome, { output, isJson: call.isJson });
-  const style = styleFor(output.isTerminal);
-  if (simulation !== null) output.stderr(`${style.warn(`SIMULATED: nothing here is real hardware (${simulation})`)}\n`);
+  const style = styleFor(output);
+  if (simulation !== null) output.stderr(simulationNote(simulation, style));
   output.stdout(call.isJson ? `${JSON.stringify(outcome.value)}\n` : render(call.operation.name, outcome.value, style));
   return exitOf(call.operation, outcome);
 }
@@ -192,45 +179,9 @@ function exitOf(operation: Operation, outcome: Outcome & { readonly ok: true }):
 /** `error:` and `hint:` on stderr; with `--json` the same as a document on stdout too. */
 function tellRefusal(refusal: Refused, to: { readonly output: CliOutput; readonly isJson: boolean }): number {
   const { output, isJson } = to;
-  const style = styleFor(output.isTerminal);
+  const style = styleFor(output);
   output.stderr(`${style.bad("error:")} ${refusal.message}\n`);
   if (refusal.hint !== null) output.stderr(`${style.dim("hint:")} ${refusal.hint}\n`);
   if (isJson) output.stdout(`${JSON.stringify(errorBody(refusal))}\n`);
   return FAILURES[refusal.code].exit;
-}
-
-/** Shows the answer again at every change; with `--json` one document a line. */
-async function watch(call: CliCall, at: { readonly invoker: Invoker; readonly parts: CliParts }): Promise<number> {
-  const { output, signal } = at.parts;
-  const feed = call.operation.name === "run" ? WATCHES.run : WATCHES.stats;
-  const style = styleFor(output.isTerminal);
-  let stats: object | null = null;
-  const refusal = await at.invoker.follow(feed, call.input, {
-    signal,
-    onItem(item) {
-      // Items of these two feeds: a frame, or a run as an object.
-      if (feed.isShared) stats = applyFrame(stats, item as Frame);
-      const value = (feed.isShared ? stats : item) as Readonly<Record<string, unknown>>;
-      const text = call.isJson ? `${JSON.stringify(value)}\n` : render(call.operation.name, value, style);
-      output.stdout(output.isTerminal && !call.isJson ? CLEAR_SCREEN + text : text);
-    },
-  });
-  return refusal === null ? 0 : tellRefusal(refusal, { output, isJson: call.isJson });
-}
-
-async function serveMcp(args: readonly string[], parts: CliParts): Promise<number> {
-  const { readAddress } = await import("./cli_address.ts");
-  const address = readAddress(args);
-  const { serveMcpStdio } = await import("./mcp_stdio.ts");
-  const invoker = await parts.invoker(address);
-  try {
-    await serveMcpStdio({
-      invoker,
-      signal: parts.signal,
-      onError: (error) => parts.output.stderr(`error: ${error.message}\n`),
-    });
-    return 0;
-  } finally {
-    invoker.close();
-  }
 }

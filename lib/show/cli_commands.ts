@@ -35,8 +35,6 @@ export interface ExtraCommand {
 export interface CommandTreeOptions {
   readonly operations: readonly Operation[];
   readonly extras: readonly ExtraCommand[];
-  /** Names of the operations that have something to watch. */
-  readonly watchable: ReadonlySet<string>;
   /** Runs one call; its own failures are its own to tell. */
   readonly call: (call: CliCall) => Promise<void>;
 }
@@ -110,7 +108,6 @@ function operationCommand(operation: Operation, options: CommandTreeOptions): Co
   const positional = (operation.cli === false ? [] : operation.cli.positional ?? []).map((name) =>
     named(parameters, name)
   );
-  const isWatchable = options.watchable.has(operation.name);
   return buildCommand<Flags, readonly unknown[]>({
     docs: { brief: operation.summary, customUsage: [[...positional.map(usageOf), "[flags]"].join(" ")] },
     // Flags come from data, so the types that stricli would infer from literals can't be had.
@@ -118,7 +115,9 @@ function operationCommand(operation: Operation, options: CommandTreeOptions): Co
       flags: {
         ...Object.fromEntries(parameters.flatMap(flagsOf)),
         json: { kind: "boolean", brief: "print one JSON document", default: false },
-        ...(isWatchable ? { watch: { kind: "boolean", brief: "go on showing it as it changes", default: false } } : {}),
+        ...(isWatchable(operation)
+          ? { watch: { kind: "boolean", brief: "go on showing it as it changes", default: false } }
+          : {}),
         ...ADDRESS_FLAGS,
       },
       positional: { kind: "tuple", parameters: positional.map(positionalOf) },
@@ -133,6 +132,11 @@ function operationCommand(operation: Operation, options: CommandTreeOptions): Co
       });
     },
   });
+}
+
+/** What only looks may look again. */
+export function isWatchable({ access, isLong }: Operation): boolean {
+  return access === "read" && !isLong;
 }
 
 function usageOf(parameter: Parameter): string {

@@ -5,26 +5,39 @@ export interface CliOutput {
   stderr(text: string): void;
   /** True where a person reads: colour and progress. */
   readonly isTerminal: boolean;
+  /** True: no colour, terminal or not (`NO_COLOR`). */
+  readonly isPlain?: boolean;
+  /** Aborts when whoever read stdout has gone (`hyperswap top | head`): views that repeat end then. */
+  readonly gone?: AbortSignal;
 }
 
 /** This process's own streams. `NO_COLOR` is honoured by the runtime's own flag for it. */
 export function processOutput(): CliOutput {
   const encoder = new TextEncoder();
+  const gone = new AbortController();
   return {
-    stdout: (text) => writeAll(Deno.stdout, encoder.encode(text)),
-    stderr: (text) => writeAll(Deno.stderr, encoder.encode(text)),
-    isTerminal: Deno.stdout.isTerminal() && !Deno.noColor,
+    stdout: (text) => {
+      if (!writeAll(Deno.stdout, encoder.encode(text))) gone.abort();
+    },
+    stderr: (text) => void writeAll(Deno.stderr, encoder.encode(text)),
+    isTerminal: Deno.stdout.isTerminal(),
+    isPlain: Deno.noColor,
+    gone: gone.signal,
   };
 }
 
-/** A pipe takes part of a long text at a time; one whose reader has gone takes nothing, which is no error here. */
-function writeAll(stream: { writeSync(bytes: Uint8Array): number }, bytes: Uint8Array): void {
+/** A pipe takes part of a long text at a time; false: its reader has gone, which is no error here. */
+function writeAll(stream: { writeSync(bytes: Uint8Array): number }, bytes: Uint8Array): boolean {
   try {
     for (let at = 0; at < bytes.byteLength;) at += stream.writeSync(bytes.subarray(at));
+    return true;
   } catch (error) {
-    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    if (error instanceof Deno.errors.BrokenPipe) return false;
+    throw error;
   }
 }
+
+export type Hue = "blue" | "magenta" | "cyan" | "yellow" | "green";
 
 export interface Style {
   bold(text: string): string;
@@ -32,6 +45,9 @@ export interface Style {
   good(text: string): string;
   warn(text: string): string;
   bad(text: string): string;
+  hue(hue: Hue, text: string): string;
+  /** False: whatever is told by colour has to be told by letters. */
+  readonly hasColour: boolean;
 }
 
 const ESCAPE = String.fromCharCode(27);
@@ -40,11 +56,23 @@ function paint(code: number): (text: string) => string {
   return (text) => `${ESCAPE}[${code}m${text}${ESCAPE}[0m`;
 }
 
-const PLAIN: Style = { bold: String, dim: String, good: String, warn: String, bad: String };
+const HUES: Readonly<Record<Hue, number>> = { blue: 34, magenta: 35, cyan: 36, yellow: 33, green: 32 };
+
+const PLAIN: Style = {
+  ...{ bold: String, dim: String, good: String, warn: String, bad: String },
+  hue: (_hue, text) => text,
+  hasColour: false,
+};
+
+const COLOURED: Style = {
+  ...{ bold: paint(1), dim: paint(2), good: paint(32), warn: paint(33), bad: paint(31) },
+  hue: (hue, text) => paint(HUES[hue])(text),
+  hasColour: true,
+};
 
 /** Colours for a terminal, nothing elsewhere. */
-export function styleFor(isTerminal: boolean): Style {
-  return isTerminal ? { bold: paint(1), dim: paint(2), good: paint(32), warn: paint(33), bad: paint(31) } : PLAIN;
+export function styleFor({ isTerminal, isPlain = false }: Pick<CliOutput, "isTerminal" | "isPlain">): Style {
+  return isTerminal && !isPlain ? COLOURED : PLAIN;
 }
 
 /** What a simulated box is called: every door says it, the command line on stderr, since stdout is the answer's. */
@@ -59,8 +87,45 @@ export const CLEAR_SCREEN = `${ESCAPE}[2J${ESCAPE}[H`;
 export const CLEAR_LINE = `\r${ESCAPE}[K`;
 
 /** Length as a person sees it. */
-function widthOf(text: string): number {
+export function widthOf(text: string): number {
   return [...text.replaceAll(new RegExp(`${ESCAPE}\\[\\d+m`, "g"), "")].length;
+}
+
+/** A line cut to so many columns; colours that were begun end with it. */
+export function clip(line: string, columns: number): string {
+  if (widthOf(line) <= columns) return line;
+  let left = Math.max(0, columns - 1);
+  let cut = "";
+  for (const part of line.split(new RegExp(`(${ESCAPE}\\[\\d+m)`))) {
+    if (part.startsWith(ESCAPE)) {
+      cut += part;
+      continue;
+    }
+    const letters = [...part].slice(0, left);
+    left -= letters.length;
+    cut += letters.join("");
+    if (left === 0) break;
+  }
+  return `${cut}…${line.includes(ESCAPE) ? `${ESCAPE}[0m` : ""}`;
+}
+
+/** A bar of `cells`, its parts in proportion to `total`; each with its hue, or its letter where there is no colour. */
+export function stackedBar(
+  parts: readonly { readonly value: number; readonly hue: Hue; readonly letter: string }[],
+  { total, cells, style }: { readonly total: number; readonly cells: number; readonly style: Style },
+): string {
+  let drawn = 0;
+  let sum = 0;
+  let bar = "";
+  for (const { value, hue, letter } of parts) {
+    sum += Math.max(0, value);
+    // Ends are rounded, not lengths: the parts together are never longer than their sum.
+    const end = total > 0 ? Math.min(cells, Math.round((sum / total) * cells)) : 0;
+    const length = Math.max(0, end - drawn);
+    drawn += length;
+    bar += style.hasColour ? style.hue(hue, "█".repeat(length)) : letter.repeat(length);
+  }
+  return bar + style.dim((style.hasColour ? "░" : ".").repeat(cells - drawn));
 }
 
 /** Rows under headings, columns aligned: numbers to the right. Without rows, `empty` in their place. */

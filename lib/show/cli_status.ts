@@ -43,7 +43,7 @@ function vramLine(gpu: Answer<"stats">["gpu"]): string {
     ` (${quantity(gpu.vram_used_pct, "%", 0)}), ${quantity(gpu.vram_free_gb, "GiB", 2)} free`;
 }
 
-function cardLine(gpu: Answer<"stats">["gpu"], style: Style): string {
+export function cardLine(gpu: Answer<"stats">["gpu"], style: Style): string {
   const throttled = (gpu.throttle_reasons ?? []).filter((reason) => reason !== "gpu_idle");
   return [
     quantity(gpu.gpu_util_pct, "%"),
@@ -62,7 +62,7 @@ function ramLine(ram: NonNullable<Answer<"stats">["ram"]>): string {
     `available ${ram.available_gb.toFixed(1)} GiB`;
 }
 
-function ollamaLine(ollama: Answer<"stats">["ollama"], style: Style): string {
+export function ollamaLine(ollama: Answer<"stats">["ollama"], style: Style): string {
   if (!ollama.online) return style.warn(`offline at ${ollama.url}: ${ollama.reason ?? "no answer"}`);
   const loaded = ollama.loaded_models.map((model) =>
     `${style.bold(model.name)} ${quantity(model.vram_gb ?? model.reported_vram_gb, "GiB", 2)}${
@@ -72,7 +72,7 @@ function ollamaLine(ollama: Answer<"stats">["ollama"], style: Style): string {
   return loaded.length === 0 ? `idle, ${ollama.installed_models.length} models installed` : loaded.join(", ");
 }
 
-function comfyLine(comfyui: Answer<"stats">["comfyui"], style: Style): string {
+export function comfyLine(comfyui: Answer<"stats">["comfyui"], style: Style): string {
   if (!comfyui.online) return style.warn(`offline at ${comfyui.url}: ${comfyui.reason ?? "no answer"}`);
   const state = comfyui.executing === null ? "state unknown" : comfyui.executing ? style.bold("executing") : "idle";
   const { progress } = comfyui;
@@ -83,7 +83,7 @@ function comfyLine(comfyui: Answer<"stats">["comfyui"], style: Style): string {
   ].join(", ");
 }
 
-function arbiterLine(view: Answer<"stats">["arbitration"], style: Style): string {
+export function arbiterLine(view: Answer<"stats">["arbitration"], style: Style): string {
   return [
     view.mode === "auto" ? view.mode : style.warn(view.mode),
     `held by ${view.holder ?? "nobody"}`,

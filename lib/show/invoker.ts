@@ -77,13 +77,14 @@ async function ended(signal: AbortSignal, open: (end: () => void) => { stop(): v
   if (signal.aborted) return;
   const over = Promise.withResolvers<void>();
   const end = () => over.resolve();
-  const feed = open(end);
+  // Before it opens: its first item may be what has the follower stop.
   signal.addEventListener("abort", end, { once: true });
   try {
+    const feed = open(end);
     await over.promise;
+    feed.stop();
   } finally {
     signal.removeEventListener("abort", end);
-    feed.stop();
   }
 }
 

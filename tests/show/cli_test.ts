@@ -43,7 +43,7 @@ async function cli(
         localInvoker({ services: () => box.services, scopes: ALL_SCOPES, report: box.report, isReadOnly }),
       );
     },
-    commands: { serve: owner("serve", 0), demo: owner("demo", 3), config: owner("config", 2) },
+    commands: { serve: owner("serve", 0), demo: owner("demo", 3), config: owner("config", 2), mcp: owner("mcp", 4) },
     serviceFlags: { "state-dir": "where the record is kept", "ollama-url": "Ollama's address" },
   };
   const argv = typeof line === "string" ? line.split(" ").filter((word) => word !== "") : line;
@@ -225,7 +225,7 @@ Deno.test("colour, and progress on stderr, only for a terminal", async () => {
   const piped = await cli("switch qwen3:14b", { box });
   assert.equal(piped.stderr, "");
   const shown = await cli("switch qwen3:14b", { box, isTerminal: true });
-  assert.match(shown.stderr, /loading 50 %/);
+  assert.match(shown.stderr, /50 % {2}loading/);
   assert.ok(shown.stdout.includes(String.fromCharCode(27)));
   assert.equal((await cli("switch qwen3:14b --json", { box, isTerminal: true })).stderr, "");
 });
@@ -263,4 +263,25 @@ Deno.test("--watch shows each change until stopped", async () => {
   const run = box.runs.start("switch-model", () => Promise.resolve({ done: true }));
   const run1 = await cli(`runs get ${run.id} --watch --json`, { box });
   assert.equal(JSON.parse(run1.stdout.trimEnd().split("\n").at(-1) ?? "").state, "done");
+});
+
+Deno.test("--watch is there for whatever only looks, and asks again only for what has changed", async () => {
+  for (const operation of operations) {
+    if (operation.cli === false) continue;
+    const help = (await cli([...operation.cli.words, "--help"])).stdout;
+    assert.equal(help.includes("--watch"), operation.access === "read" && !operation.isLong, operation.name);
+  }
+  const box = fakeBox();
+  const abort = new AbortController();
+  const watching = cli("history --limit 1 --watch --json", { box, signal: abort.signal });
+  for (let turn = 0; box.asked.length < 1 && turn < 1000; turn++) await Promise.resolve();
+  for (let second = 0; second < 3; second++) {
+    box.show({});
+    for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+  }
+  abort.abort();
+  const said = await watching;
+  assert.equal(said.exit, 0);
+  assert.ok(box.asked.length > 2, "it looked once only");
+  assert.equal(said.stdout.trimEnd().split("\n").length, 1, "what had not changed was shown again");
 });
