@@ -5,7 +5,7 @@
 import { Machine } from "./act/machine.ts";
 import { Performer } from "./act/perform.ts";
 import { activeProfile } from "./decide/card_wishes.ts";
-import type { Footprints } from "./decide/footprint.ts";
+import type { Learned } from "./decide/arbiter_state.ts";
 import { type HouseEffect, type HouseEvent, type HouseState, initialHouse, reduceHouse, runLoop } from "./loop.ts";
 import { messageOf } from "./model/failure.ts";
 import type { HistoryItem, StoreStatus, TelemetryRow } from "./model/history.ts";
@@ -33,7 +33,7 @@ import { CardKeeper, firstTuning, type TuningPorts } from "./services/card_keepe
 import { CacheKeeper, type CachePorts } from "./services/cache_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
 import { EvidenceKeeper } from "./services/evidence.ts";
-import { seedFootprints } from "./services/footprints.ts";
+import { seedFootprints, seedLoads } from "./services/footprints.ts";
 import { HealthService } from "./services/health.ts";
 import { HistoryService } from "./services/history.ts";
 import { LiveService } from "./services/live.ts";
@@ -122,8 +122,8 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     tuning: () => ({ card: card.service.tuning(), governor: card.service.governor() }),
   });
   live.restore(past.items);
-  const { footprints } = past;
-  const initial = initialHouse(ports.policy, { footprints, card: firstCard });
+  const { learned } = past;
+  const initial = initialHouse(ports.policy, { ...learned, card: firstCard });
   const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initial, {
     reduce: reduceHouse,
     perform: (effect) => isGateEffect(effect) ? admission.perform(effect) : isTuneEffect(effect) ? card.perform(effect) : isSweepEffect(effect) ? autotune.perform(effect) : performer.perform(effect),
@@ -335,17 +335,17 @@ async function firstAnswers(
   }
 }
 
-/** What an earlier service left: the newest events, and the footprints its swaps measured. */
+/** What an earlier service left: the newest events, and what its swaps had shown. */
 async function readPast(
   { store, log }: HousePorts,
-): Promise<{ readonly items: readonly HistoryItem[]; readonly footprints: Footprints }> {
+): Promise<{ readonly items: readonly HistoryItem[]; readonly learned: Learned }> {
   try {
     const items = await store.history({ limit: 50, kind: null, before: null, durable: true });
     const swaps = await store.history({ limit: SEED_SWAPS, kind: "swap", before: null, durable: true });
-    return { items, footprints: seedFootprints(swaps) };
+    return { items, learned: { footprints: seedFootprints(swaps), loads: seedLoads(swaps) } };
   } catch (error) {
     log.warn("Cannot read what was kept earlier", { error: messageOf(error) });
-    return { items: [], footprints: {} };
+    return { items: [], learned: {} };
   }
 }
 

@@ -7,12 +7,11 @@
  * carried out elsewhere and comes back as events of its own. Then the second is kept, and shown.
  */
 import { reduceArbiter } from "./decide/arbiter.ts";
-import { type ArbiterState, initialArbiter } from "./decide/arbiter_state.ts";
+import { type ArbiterState, initialArbiter, type Learned } from "./decide/arbiter_state.ts";
 import { advance, reduceAutotune, type SweepHears } from "./decide/autotune.ts";
 import { type AutotuneState, type AutotuneStep, NO_SWEEP } from "./decide/autotune_state.ts";
 import { reduceCard } from "./decide/card.ts";
 import type { TuningState } from "./decide/card_state.ts";
-import type { Footprints } from "./decide/footprint.ts";
 import { reduceGate } from "./decide/gate.ts";
 import { type GateState, initialGate } from "./decide/gate_state.ts";
 import { isSweepEvent, type SweepEffect, type SweepEvent } from "./model/autotune.ts";
@@ -36,9 +35,9 @@ export type HouseEffect = ArbiterEffect | TuneEffect | GateEffect | SweepEffect;
 
 export function initialHouse(
   policy: Policy,
-  { footprints, card }: { readonly footprints: Footprints; readonly card: TuningState },
+  { card, ...learned }: Learned & { readonly card: TuningState },
 ): HouseState {
-  return { arbiter: initialArbiter(policy, footprints), card, gate: initialGate(policy.gate), autotune: NO_SWEEP };
+  return { arbiter: initialArbiter(policy, learned), card, gate: initialGate(policy.gate), autotune: NO_SWEEP };
 }
 
 /** One event through every reducer, in order; a sweep sees what became of the others, and tells them what it wants. */

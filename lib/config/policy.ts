@@ -4,8 +4,10 @@ import { DEFAULT_POLICY, type Policy } from "../model/policy.ts";
 import { GIB, MIB } from "../model/units.ts";
 import type { Config } from "./schema.ts";
 
-export function policyOf(config: Pick<Config, "arbitration" | "comfyui" | "load" | "needs" | "gate">): Policy {
-  const { arbitration, comfyui, load, needs, gate } = config;
+export function policyOf(
+  config: Pick<Config, "arbitration" | "classify" | "comfyui" | "load" | "needs" | "gate">,
+): Policy {
+  const { arbitration, classify, comfyui, load, needs, gate } = config;
   return {
     mode: arbitration.mode,
     yield: {
@@ -29,6 +31,10 @@ export function policyOf(config: Pick<Config, "arbitration" | "comfyui" | "load"
       deadlineMs: gate.deadline_s * 1000,
       ageMs: gate.age_s * 1000,
       batch: gate.batch,
+    },
+    classify: {
+      hitBytesPerSecond: classify.hit_gb_per_s === 0 ? null : classify.hit_gb_per_s * 1e9,
+      partialBytesPerSecond: classify.partial_gb_per_s === 0 ? null : classify.partial_gb_per_s * 1e9,
     },
     needs: Object.fromEntries(Object.entries(needs).map(([name, gib]) => [name, Math.round(gib * GIB)])),
     proceedUnconfirmed: arbitration.proceed_unconfirmed,

@@ -90,6 +90,17 @@ const load = z.strictObject({
   keep_alive: z.string().default("30m").describe("keep_alive of our own loads where the caller names none"),
 });
 
+const classify = z.strictObject({
+  hit_gb_per_s: z.number().min(0).default(0).describe(
+    "GB/s from which on a load counts as from RAM; 0 = by this box's own loads, else 2.0",
+  ),
+  partial_gb_per_s: z.number().min(0).default(0).describe(
+    "GB/s from which on a load counts as partly from RAM; 0 = by this box's own loads, else 0.8",
+  ),
+}).refine(({ hit_gb_per_s: hit, partial_gb_per_s: partial }) => hit === 0 || partial <= hit, {
+  message: "partial_gb_per_s lies above hit_gb_per_s",
+});
+
 const warm = z.strictObject({
   at_start: z.boolean().default(false).describe("read the models that are used most into memory once the service runs"),
   when_idle: z.boolean().default(false).describe("do so again whenever both tenants are idle; gives way to their work"),
@@ -184,6 +195,7 @@ export const ConfigSchema = z.strictObject({
   arbitration: arbitration.prefault({}),
   gate: gate.prefault({}),
   load: load.prefault({}),
+  classify: classify.prefault({}),
   needs: z.record(z.string(), z.number().positive()).default({})
     .describe('GiB of VRAM that a model needs, by its name ("comfyui" for ComfyUI)'),
   warm: warm.prefault({}),

@@ -8,6 +8,7 @@ import type { ModeChange } from "../model/arbitration.ts";
 import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
 import { watchWorker } from "./comfy_worker.ts";
 import { NO_CREEP, watchCreepBack } from "./creep_back.ts";
+import { watchFootprints } from "./footprint_watch.ts";
 import { hear } from "./hearing.ts";
 import { giveWay } from "./hold_job.ts";
 import { startNext, stepLane } from "./lane.ts";
@@ -25,6 +26,7 @@ type Stage = (state: ArbiterState, event: ArbiterEvent) => ArbiterStep;
 
 const STAGES: readonly Stage[] = [
   hear,
+  watchFootprints,
   takeOrders,
   yieldForComfy,
   giveWay,

@@ -8,6 +8,7 @@ import {
 } from "../model/arbitration.ts";
 import type { NewHistoryItem } from "../model/history.ts";
 import { round, toGib } from "../model/units.ts";
+import { isNarrow, linkRate } from "./classify.ts";
 
 type Recorded = Omit<NewHistoryItem, "atMs">;
 
@@ -65,6 +66,27 @@ function phaseFields(phases: SwitchResult["phases"]): Readonly<Record<string, un
   };
 }
 
+function figureFields({ figures, residencyBeforePct: pct }: SwitchResult): Readonly<Record<string, unknown>> {
+  const { sizeBytes, isResidencyExact, isPlain, limits, link } = figures;
+  const gb = (bytes: number) => round(bytes / 1e9, 3);
+  const isKnown = sizeBytes !== null && pct !== null;
+  const linkBytesPerSecond = link === null ? null : linkRate(link);
+  return {
+    size_gb: sizeBytes === null ? null : gb(sizeBytes),
+    residency_exact: isResidencyExact,
+    from_cache_gb: isKnown ? gb((sizeBytes * pct) / 100) : null,
+    from_disk_gb: isKnown ? gb(sizeBytes * (1 - pct / 100)) : null,
+    time_is_plain: isPlain,
+    hit_gb_per_s: round(limits.hitBytesPerSecond / 1e9, 2),
+    partial_gb_per_s: round(limits.partialBytesPerSecond / 1e9, 2),
+    limits_basis: limits.basis,
+    context_length: figures.contextLength,
+    parallel: figures.parallel,
+    link_gb_per_s: linkBytesPerSecond === null ? null : round(linkBytesPerSecond / 1e9, 1),
+    link_narrow: link === null ? null : isNarrow(link),
+  };
+}
+
 export function swapRecord(result: SwitchResult): Recorded {
   return {
     kind: "swap",
@@ -80,6 +102,7 @@ export function swapRecord(result: SwitchResult): Recorded {
       is_ram_hit: result.class === "ram_hit",
       suspected_partial_load: null,
       residency_before_pct: result.residencyBeforePct,
+      ...figureFields(result),
       tokens_per_sec: round(result.tokensPerSecond, 2),
       reclaimed_gb: toGib(result.reclaimedBytes),
       vram_gb: toGib(result.vramBytes),

@@ -6,9 +6,11 @@ import type { Sample } from "../model/sample.ts";
 import type { ProcessId } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs, WallMs } from "../model/units.ts";
 import type { WorkerWatch } from "./comfy_worker.ts";
+import { type LoadBook, NO_LOADS } from "./calibration.ts";
 import { type CreepWatch, NO_CREEP } from "./creep_back.ts";
 import type { EndRunnerJob } from "./end_runner_job.ts";
 import type { Footprints } from "./footprint.ts";
+import type { SeenBytes } from "./footprint_watch.ts";
 import type { HoldJob } from "./hold_job.ts";
 import type { MarginWatch } from "./margin.ts";
 import type { OwnPrompt } from "./own_prompts.ts";
@@ -111,6 +113,11 @@ export interface ArbiterState {
   /** A purge that ended while its `/free` was still being prepared: it may have gone out after all. */
   readonly lateFree: { readonly generation: Generation; readonly key: string } | null;
   readonly footprints: Footprints;
+  /** Times that a need was too small, by footprint. */
+  readonly misses: Readonly<Record<string, number>>;
+  readonly seenBytes: SeenBytes;
+  /** Bandwidths that loads are judged by. */
+  readonly loads: LoadBook;
   readonly nextGeneration: Generation;
   readonly isBarrierOpen: boolean;
   /** The driver stopped answering: not asked again before a sample has read it. */
@@ -123,7 +130,16 @@ export interface ArbiterState {
   readonly isStopped: boolean;
 }
 
-export function initialArbiter(policy: Policy, footprints: Footprints = {}): ArbiterState {
+/** What an earlier service had learned. */
+export interface Learned {
+  readonly footprints?: Footprints;
+  readonly loads?: LoadBook;
+}
+
+export function initialArbiter(
+  policy: Policy,
+  { footprints = {}, loads = NO_LOADS }: Learned = {},
+): ArbiterState {
   return {
     policy,
     mode: policy.mode,
@@ -152,6 +168,9 @@ export function initialArbiter(policy: Policy, footprints: Footprints = {}): Arb
     worker: null,
     lateFree: null,
     footprints,
+    misses: {},
+    seenBytes: {},
+    loads,
     nextGeneration: GENERATIONS_PER_JOB,
     isBarrierOpen: false,
     isBarrierLost: false,

@@ -3,6 +3,7 @@ import type { ArbiterEffect } from "../model/events.ts";
 import type { Policy } from "../model/policy.ts";
 import type { Sample } from "../model/sample.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
+import type { LoadBook } from "./calibration.ts";
 import type { Footprints } from "./footprint.ts";
 import type { ResidualHistory } from "./residual.ts";
 
@@ -12,6 +13,7 @@ export interface JobContext {
   readonly sample: Sample;
   readonly atMs: MonotonicMs;
   readonly footprints: Footprints;
+  readonly loads: LoadBook;
   readonly keep: readonly string[];
   readonly residualHistory: ResidualHistory;
   readonly isComfyBusy: boolean;

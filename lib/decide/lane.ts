@@ -48,6 +48,7 @@ export function contextOf(
     sample: state.sample,
     atMs,
     footprints: state.footprints,
+    loads: state.loads,
     keep: state.keep,
     residualHistory: state.residualHistory,
     isComfyBusy: isComfyBusy(state),

@@ -10,8 +10,9 @@ import type { ArbiterEffect, Generation } from "../model/events.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import { endRecord, purgeRecord, swapRecord, yieldRecord } from "./arbiter_records.ts";
 import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
+import { noteLoad } from "./calibration.ts";
 import { openWindow } from "./creep_back.ts";
-import { remember } from "./footprint.ts";
+import { learn } from "./footprint_watch.ts";
 import type { Moved } from "./lane.ts";
 import type { PurgeJob } from "./purge_job.ts";
 import type { ReloadJob } from "./reload_job.ts";
@@ -54,7 +55,9 @@ export function keepResults(state: ArbiterState, moved: Moved, { isAsked, atMs }
     const { kind, fields } = swapRecord(reply.value);
     const item = { kind, fields: { ...fields, cause: causeWord(job.cause) } };
     effects.push({ kind: "record", key, item, reason: reply.value.verdict });
-    next = afterSwap(next, reply.value);
+    const swapped = afterSwap(next, reply.value);
+    next = swapped.state;
+    effects.push(...swapped.effects);
   }
   if (reply?.kind === "endRunner") {
     const key = recordKey(job.generation, "end");
@@ -162,7 +165,13 @@ function afterReload(
   return { state: next, effects: [{ kind: "record", key, item: { kind: "arbitration", fields }, reason: message }] };
 }
 
-function afterSwap(state: ArbiterState, { vramBytes, spilled, targetModel }: SwitchResult): ArbiterState {
-  if (vramBytes === null || vramBytes <= 0 || spilled === true) return state;
-  return { ...state, footprints: remember(state.footprints, canonical(targetModel), vramBytes) };
+function afterSwap(before: ArbiterState, result: SwitchResult): ArbiterStep {
+  const { vramBytes, spilled, targetModel, bytesPerSecond, residencyBeforePct, figures } = result;
+  const { sizeBytes, isPlain, contextLength, parallel, process } = figures;
+  const isResidencyExact = figures.isResidencyExact === true;
+  const load = { bytes: sizeBytes, bytesPerSecond, residencyPct: residencyBeforePct, isResidencyExact, isPlain };
+  const state = { ...before, loads: noteLoad(before.loads, load) };
+  if (vramBytes === null || vramBytes <= 0 || spilled === true) return { state, effects: [] };
+  const measured = { peakBytes: vramBytes, steadyBytes: vramBytes, contextLength, parallel, process };
+  return learn(state, { key: canonical(targetModel), measured });
 }

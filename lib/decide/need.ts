@@ -8,7 +8,7 @@ import type { Policy } from "../model/policy.ts";
 import type { AttributedProcess, GpuState, Sample } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { Footprints } from "./footprint.ts";
-import { knownNeed } from "./footprint.ts";
+import { counting, knownNeed } from "./footprint.ts";
 import { canonical } from "./yield_targets.ts";
 
 /** The key under which ComfyUI's need is configured and learned. */
@@ -26,7 +26,7 @@ export function findNeed(name: string, policy: Policy, footprints: Footprints): 
   }
   const key = name === COMFY_KEY ? COMFY_KEY : canonical(name);
   const bytes = knownNeed(footprints, key);
-  return { bytes, basis: bytes === null ? "unknown" : "measured", n: footprints[key]?.length ?? 0 };
+  return { bytes, basis: bytes === null ? "unknown" : "measured", n: counting(footprints, key).length };
 }
 
 /** True when `needed` more bytes and the headroom are free; an unknown need or an unread card never fits. */

@@ -1,8 +1,9 @@
 /** One switch of the Ollama model: make room as `switch_plan.ts` says, load by a one-token request, read back. */
-import type { ArbiterReply, Cause, PurgeResult, Refusal, YieldResult } from "../model/arbitration.ts";
+import type { ArbiterReply, Cause, PcieLink, PurgeResult, Refusal, YieldResult } from "../model/arbitration.ts";
 import type { LoadResidency } from "../model/cache.ts";
 import type { ArbiterEffect, ArbiterEvent, Generation, LoadOutcome } from "../model/events.ts";
 import type { LoadReply } from "../model/ports.ts";
+import type { GpuState } from "../model/sample.ts";
 import type { Runner } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
 import type { JobContext, JobStep } from "./job.ts";
@@ -51,6 +52,11 @@ export interface SwitchJob {
   readonly reply: LoadReply | null;
   /** What of it was in memory just before the load; null where that couldn't be told. */
   readonly residency: LoadResidency | null;
+  /** The link as the newest sample of the load shows it; a card at rest has it slower. */
+  readonly link: PcieLink | null;
+  /** What was loaded, as the look at it found it. */
+  readonly runner: Runner | null;
+  readonly contextLength: number | null;
   readonly vramBytes: Bytes | null;
   readonly spilled: boolean | null;
   /** What else `/api/ps` listed after the load; null while it hasn't said. */
@@ -87,6 +93,9 @@ export function startSwitch(
     loadEndedMs: null,
     reply: null,
     residency: null,
+    link: null,
+    runner: null,
+    contextLength: null,
     vramBytes: null,
     spilled: null,
     othersAfter: null,
@@ -122,7 +131,17 @@ export function stepSwitch(job: SwitchJob, event: ArbiterEvent, context: JobCont
 
 function withFree(job: SwitchJob, event: ArbiterEvent): SwitchJob {
   if (event.type === "reading") return { ...job, freeBytes: event.reading.freeBytes };
-  return event.type === "sampled" ? { ...job, freeBytes: freeOf(event.sample.gpu) ?? job.freeBytes } : job;
+  if (event.type !== "sampled") return job;
+  const { gpu } = event.sample;
+  const link = job.step.name === "load" || job.step.name === "settle" ? linkOf(gpu) ?? job.link : job.link;
+  return { ...job, freeBytes: freeOf(gpu) ?? job.freeBytes, link };
+}
+
+function linkOf(gpu: GpuState): PcieLink | null {
+  if (!gpu.available) return null;
+  const { gen, width } = gpu.reading.pcie;
+  if (gen === null || width === null) return null;
+  return { gen, width, maxGen: gpu.facts.pcieMaxGen, maxWidth: gpu.facts.pcieMaxWidth };
 }
 
 /** ComfyUI has work: a load is hung up on, what is loaded already is answered for at once, the rest ends by itself. */

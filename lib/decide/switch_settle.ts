@@ -1,11 +1,12 @@
 /** After a load: read back what it takes and whether it spilled, and put the answer together. */
-import type { SwapPhases, SwitchResult } from "../model/arbitration.ts";
+import type { LoadFigures, SwapPhases, SwitchResult } from "../model/arbitration.ts";
 import type { ArbiterEvent, Generation } from "../model/events.ts";
 import type { LoadReply } from "../model/ports.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
 import type { ResidentModel, Runner } from "../model/tenants.ts";
 import { round } from "../model/units.ts";
-import { classifyLoad, verdictOf } from "./classify.ts";
+import { limitsOf } from "./calibration.ts";
+import { classifyLoad, explainSwap } from "./classify.ts";
 import type { JobContext } from "./job.ts";
 import { bytesOf } from "./release.ts";
 import type { SwitchJob, SwitchStep } from "./switch_job.ts";
@@ -76,6 +77,7 @@ function withRow(job: SwitchJob, resident: readonly ResidentModel[], { gpu }: Sa
   return {
     ...job,
     // Without a card nothing can spill from it, and `size_vram` alone proves nothing (a CPU with AMX shows > 0).
+    contextLength: row?.contextLength ?? null,
     spilled: row === undefined || !gpu.available ? null : row.sizeVramBytes < row.sizeBytes,
     othersAfter: others.map((entry) => entry.name),
   };
@@ -88,7 +90,7 @@ function withBytes(
 ): SwitchJob {
   const runner = runnerOf(job, runners, sample);
   const bytes = runner === null ? null : bytesOf(reading, runner.pid);
-  return { ...job, vramBytes: bytes === 0 ? job.vramBytes : bytes };
+  return { ...job, runner, vramBytes: bytes === 0 ? job.vramBytes : bytes };
 }
 
 function runnerOf(job: SwitchJob, runners: readonly Runner[], { ollama }: Sample): Runner | null {
@@ -103,32 +105,46 @@ function runnerOf(job: SwitchJob, runners: readonly Runner[], { ollama }: Sample
   return children.length === 1 ? children[0] ?? null : null;
 }
 
-export function concludeSwitch(job: SwitchJob, { sample, atMs }: JobContext): SwitchStep {
+export function concludeSwitch(job: SwitchJob, context: JobContext): SwitchStep {
+  const { sample, atMs } = context;
   const { model } = job.request;
   const entry = sample.ollama.installed.find((row) => isSameModel(row.name, model));
   const durationMs = job.reply?.loadDurationMs ?? null;
   const alreadyResident = job.wasListed && !job.isRetry && (durationMs === null || durationMs < LEAST_LOAD_MS);
   const loadMs = alreadyResident ? null : durationMs;
   const residencyBeforePct = alreadyResident || job.residency === null ? null : round(job.residency.pct);
+  const figures: LoadFigures = {
+    sizeBytes: entry?.sizeBytes ?? null,
+    isResidencyExact: residencyBeforePct === null ? null : job.residency?.isExact ?? null,
+    isPlain: !hasOllamaEvicted(job),
+    limits: limitsOf(context.policy.classify, context.loads),
+    contextLength: job.contextLength,
+    parallel: job.runner?.parallel ?? null,
+    process: job.runner === null ? null : { pid: job.runner.pid, startTime: job.runner.startTime },
+    link: job.link,
+  };
   const found = classifyLoad({
-    bytes: entry?.sizeBytes ?? null,
+    bytes: figures.sizeBytes,
     loadMs,
     residencyPct: residencyBeforePct,
-    isResidencyExact: job.residency?.isExact ?? false,
-    isPlain: !hasOllamaEvicted(job),
-  });
+    isResidencyExact: figures.isResidencyExact === true,
+    isPlain: figures.isPlain,
+  }, figures.limits);
+  const phases = phasesOf(job, { loadMs, atMs });
+  const facts = { found, figures, phases, residencyPct: residencyBeforePct, spilled: job.spilled };
   const value: SwitchResult = {
     prevModel: job.prevModel,
     targetModel: entry?.name ?? model,
     totalMs: atMs - job.startedMs,
     loadMs,
-    phases: phasesOf(job, { loadMs, atMs }),
+    phases,
     tokensPerSecond: job.reply?.tokensPerSecond ?? null,
     response: job.reply?.response ?? "",
     class: found.class,
     classBasis: alreadyResident ? "it was resident already: nothing was loaded" : found.basis,
     bytesPerSecond: found.bytesPerSecond,
     residencyBeforePct,
+    figures,
     reclaimedBytes: job.purged?.freedBytes ?? null,
     vramBytes: job.vramBytes,
     spilled: job.spilled,
@@ -136,7 +152,7 @@ export function concludeSwitch(job: SwitchJob, { sample, atMs }: JobContext): Sw
     yielded: job.yielded,
     purged: job.purged,
     retried: job.isRetry,
-    verdict: alreadyResident ? "Already resident" : verdictOf(found),
+    verdict: alreadyResident ? "Already resident" : explainSwap(facts),
   };
   return { job, effects: [], result: { kind: "switch", value } };
 }

@@ -2,7 +2,8 @@
 import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
 import type { Sample } from "../model/sample.ts";
 import type { ArbiterState, ArbiterStep, Waiting } from "./arbiter_state.ts";
-import { remember } from "./footprint.ts";
+import { peakOf } from "./footprint.ts";
+import { learn } from "./footprint_watch.ts";
 import { beginMargin, servingYield } from "./hand_off_watch.ts";
 import { movedReload, movedSwitch, moveHolder } from "./lane.ts";
 import { recordKey } from "./lane_results.ts";
@@ -19,7 +20,7 @@ export function yieldForComfy(state: ArbiterState, event: ArbiterEvent): Arbiter
   if (count === null || count === state.comfy.queueRemaining) return { state, effects: [] };
   const hadWork = (state.comfy.queueRemaining ?? 0) > 0;
   const heard: ArbiterState = { ...state, comfy: { ...state.comfy, queueRemaining: count } };
-  if (count === 0) return { state: hadWork ? endStretch(heard) : heard, effects: [] };
+  if (count === 0) return hadWork ? endStretch(heard) : { state: heard, effects: [] };
   if (hadWork || heard.sample === null) return { state: heard, effects: [] };
   const begun: ArbiterState = { ...heard, comfy: { ...heard.comfy, peakBytes: null, isCramped: false } };
   return decideYield(begun, heard.sample, event);
@@ -31,14 +32,12 @@ function countOf(event: ArbiterEvent): number | null {
 }
 
 /** Its work is done: what it took is its footprint. */
-function endStretch(state: ArbiterState): ArbiterState {
-  const { comfy, footprints } = state;
-  const isLearned = comfy.peakBytes !== null && !comfy.isCramped;
-  return dropWaitingYield({
-    ...state,
-    footprints: isLearned ? remember(footprints, COMFY_KEY, comfy.peakBytes) : footprints,
-    comfy: { ...comfy, peakBytes: null },
-  });
+function endStretch(state: ArbiterState): ArbiterStep {
+  const { peakBytes, isCramped } = state.comfy;
+  const ended = dropWaitingYield({ ...state, comfy: { ...state.comfy, peakBytes: null } });
+  return peakBytes === null || isCramped
+    ? { state: ended, effects: [] }
+    : learn(ended, { key: COMFY_KEY, measured: peakOf(peakBytes) });
 }
 
 /** A yield that still waits when ComfyUI has no work any more lapses, and the watch on its race with it. */

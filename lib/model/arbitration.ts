@@ -100,6 +100,41 @@ export interface RequestVramResult {
 /** SPEC 2.7: what a load achieved. */
 export type LoadClass = "ram_hit" | "partial" | "cold" | "unclassified";
 
+/** From which bandwidths on a load counts as from RAM, and as partly from RAM (SPEC 2.7), and where they come from. */
+export interface ClassLimits {
+  readonly hitBytesPerSecond: number;
+  readonly partialBytesPerSecond: number;
+  readonly basis: "configured" | "calibrated" | "default";
+  /** Loads of this box that were surely warm, and surely cold: it takes 10 and 5 to calibrate. */
+  readonly warmN: number;
+  readonly coldN: number;
+}
+
+/** What else a load was measured by. */
+export interface LoadFigures {
+  /** All of its files. */
+  readonly sizeBytes: Bytes | null;
+  /** Every page was counted, not a sample of them; null: residency wasn't measured. */
+  readonly isResidencyExact: boolean | null;
+  /** Its time includes no eviction and no wait. */
+  readonly isPlain: boolean;
+  readonly limits: ClassLimits;
+  /** Tokens of context, slots and the runner, as the look at what was loaded found them; null where it didn't. */
+  readonly contextLength: number | null;
+  readonly parallel: number | null;
+  readonly process: ProcessId | null;
+  /** The PCIe link as it ran meanwhile; null where the card doesn't say. */
+  readonly link: PcieLink | null;
+}
+
+export interface PcieLink {
+  readonly gen: number;
+  readonly width: number;
+  /** What the card could do. */
+  readonly maxGen: number | null;
+  readonly maxWidth: number | null;
+}
+
 /** Where a switch's time went, ms, in this order. Null: there was no such part, or nobody says how long it took. */
 export interface SwapPhases {
   /** Others unloaded and ComfyUI reclaimed, each confirmed; a first try that was refused counts here, too. */
@@ -126,6 +161,7 @@ export interface SwitchResult {
   readonly classBasis: string;
   readonly bytesPerSecond: number | null;
   readonly residencyBeforePct: number | null;
+  readonly figures: LoadFigures;
   readonly reclaimedBytes: Bytes | null;
   readonly vramBytes: Bytes | null;
   readonly spilled: boolean | null;

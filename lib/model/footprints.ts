@@ -21,9 +21,12 @@ export interface LoadTimes {
 
 /** What one model, or ComfyUI, was measured to take. */
 export interface FootprintRow {
-  /** The model's name; "comfyui" for ComfyUI, whose workflows count together. */
+  /** The model's name; "comfyui" for all of ComfyUI's work together, or one workflow by its files and size. */
   readonly name: string;
   readonly source: "ollama" | "comfyui";
+  /** Tokens of context a slot, and slots; null where nobody says, or for ComfyUI. Like counts with like. */
+  readonly contextLength: number | null;
+  readonly parallel: number | null;
   readonly n: number;
   /** Whether hand-offs are decided by it: not below three measurements. */
   readonly isUsed: boolean;
@@ -33,6 +36,10 @@ export interface FootprintRow {
   readonly leastBytes: Bytes;
   /** Newest. */
   readonly latestBytes: Bytes;
+  /** What it came to rest at, the median; null where only the most is known. */
+  readonly steadyBytes: Bytes | null;
+  /** Times that the need reckoned with was too small. */
+  readonly misses: number;
   /** Loads whose weights were in memory, and those whose weights weren't. */
   readonly warm: LoadTimes;
   readonly cold: LoadTimes;

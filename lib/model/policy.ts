@@ -47,12 +47,19 @@ export interface LoadPolicy {
   readonly keepAlive: string;
 }
 
+/** From which bandwidths on a load counts as from RAM, and as partly from RAM; null = as calibrated or built in. */
+export interface ClassifyPolicy {
+  readonly hitBytesPerSecond: number | null;
+  readonly partialBytesPerSecond: number | null;
+}
+
 export interface Policy {
   readonly mode: Mode;
   readonly yield: YieldPolicy;
   readonly purge: PurgePolicy;
   readonly margin: MarginPolicy;
   readonly load: LoadPolicy;
+  readonly classify: ClassifyPolicy;
   readonly gate: GatePolicy;
   /** What a model or ComfyUI is said to need, by name ("comfyui" for ComfyUI). Measured footprints come after it. */
   readonly needs: Readonly<Record<string, Bytes>>;
@@ -86,6 +93,7 @@ export const DEFAULT_POLICY: Policy = {
   },
   margin: { growthBytes: 64 * 2 ** 20, watchMs: 10_000, loserOutMs: 2_000 },
   load: { deadlineMs: 300_000, keepAlive: "30m" },
+  classify: { hitBytesPerSecond: null, partialBytesPerSecond: null },
   gate: DEFAULT_GATE_POLICY,
   needs: {},
   proceedUnconfirmed: true,

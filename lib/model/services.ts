@@ -4,6 +4,7 @@
  */
 import type {
   ArbitrationView,
+  ClassLimits,
   Decision,
   EndRunnerResult,
   ModeChange,
@@ -230,6 +231,8 @@ export interface Planner {
   /** Failure not_found for a model that nobody knows. */
   plan(request: PlanRequest): WorkloadPlan;
   footprints(): Promise<readonly FootprintRow[]>;
+  /** From which bandwidths on loads are called hits, by what this box has shown. */
+  limits(): ClassLimits;
 }
 
 /** Who this service is. */

@@ -60,6 +60,8 @@ export interface Runner extends ProcessId {
   readonly port: number | null;
   /** True once its server is gone (parent 1): nobody can unload it by asking. */
   readonly isOrphan: boolean;
+  /** Requests it serves at a time, where its arguments say; absent or null elsewhere. */
+  readonly parallel?: number | null;
   /** User + system CPU time so far, clock ticks; null when unreadable. */
   readonly cpuTicks: number | null;
 }

@@ -92,6 +92,13 @@ export const analyticsSwaps = define({
       gb_per_s: DistributionWire.nullable(),
       tokens_per_sec: DistributionWire.nullable(),
     })),
+    limits: z.object({
+      hit_gb_per_s: z.number().describe("from here on a load is a RAM cache hit, GB/s"),
+      partial_gb_per_s: z.number().describe("from here on it is partly cached, GB/s"),
+      basis: z.enum(["configured", "calibrated", "default"]),
+      warm_n: z.int().describe("loads that were surely warm: 10 calibrate"),
+      cold_n: z.int().describe("loads that were surely cold: 5 calibrate"),
+    }).describe("what loads are classed by now"),
     ram_against_disk: ComparisonWire.nullable().describe("load speed, GB/s; null where one of them was never seen"),
     read,
     truncated,
@@ -102,6 +109,7 @@ export const analyticsSwaps = define({
   tool: { name: "get_swap_statistics", idempotent: true },
   async handle(services, input, { signal }) {
     const report = await services.analytics.swaps(input, signal);
+    const limits = services.planner.limits();
     return {
       swap_ms: viewDistribution(report.swapMs),
       yield_ms: viewDistribution(report.yieldMs),
@@ -119,6 +127,13 @@ export const analyticsSwaps = define({
         gb_per_s: viewDistribution(one.gbPerS),
         tokens_per_sec: viewDistribution(one.tokensPerSecond),
       })),
+      limits: {
+        hit_gb_per_s: round(limits.hitBytesPerSecond / 1e9, 2),
+        partial_gb_per_s: round(limits.partialBytesPerSecond / 1e9, 2),
+        basis: limits.basis,
+        warm_n: limits.warmN,
+        cold_n: limits.coldN,
+      },
       ram_against_disk: report.ramAgainstDisk === null ? null : viewComparison(report.ramAgainstDisk),
       read: report.read,
       truncated: report.isTruncated,

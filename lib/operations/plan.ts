@@ -82,14 +82,22 @@ export const plan = define({
 });
 
 const FootprintWire = z.object({
-  name: z.string().describe("the model; comfyui for ComfyUI, whose workflows count together"),
+  name: z.string().describe(
+    "the model; comfyui for all of ComfyUI's work together; or a workflow by its files and size",
+  ),
   source: z.enum(["ollama", "comfyui"]),
+  context_length: z.int().nullable().describe(
+    "tokens of context it was loaded with; another size has a row of its own",
+  ),
+  parallel: z.int().nullable().describe("requests it serves at a time, where its runner says"),
   n: z.int().describe("measurements, at most the last ten"),
   used: z.boolean().describe("whether hand-offs are decided by it: from three measurements on"),
   peak_gb: gib("the largest: what is reckoned with"),
   median_gb: gib("the median"),
   least_gb: gib("the smallest"),
   latest_gb: gib("the newest"),
+  steady_gb: gib("what it came to rest at, the median", null),
+  misses: z.int().describe("times that it took more than was reckoned with"),
   warm_n: z.int().describe("loads with the weights in memory"),
   warm_ms: ms("their median", null),
   cold_n: z.int().describe("loads with the weights on disk"),
@@ -100,12 +108,16 @@ function viewFootprint(row: FootprintRow): z.output<typeof FootprintWire> {
   return {
     name: row.name,
     source: row.source,
+    context_length: row.contextLength,
+    parallel: row.parallel,
     n: row.n,
     used: row.isUsed,
     peak_gb: toGib(row.peakBytes),
     median_gb: toGib(row.medianBytes),
     least_gb: toGib(row.leastBytes),
     latest_gb: toGib(row.latestBytes),
+    steady_gb: toGib(row.steadyBytes),
+    misses: row.misses,
     warm_n: row.warm.n,
     warm_ms: round(row.warm.medianMs),
     cold_n: row.cold.n,

@@ -2,7 +2,7 @@ import type { ProcEntry } from "../model/ports.ts";
 import type { Runner } from "../model/tenants.ts";
 
 /** What a runner's command line tells. */
-export type RunnerArgs = Pick<Runner, "generation" | "blob" | "modelName" | "port">;
+export type RunnerArgs = Pick<Runner, "generation" | "blob" | "modelName" | "port" | "parallel">;
 
 /**
  * Reads a runner's arguments, or null when the process isn't one: another program, the server itself, a child that
@@ -13,7 +13,9 @@ export function parseRunnerArgs({ args, name }: Pick<ProcEntry, "args" | "name">
   const model = option(args, "--model");
   if (model === null) return null;
   const common = { blob: blobOf(model), modelName: null, port: portOption(args) };
-  if (program === "llama-server" || name === "llama-server") return { generation: "llama-server", ...common };
+  if (program === "llama-server" || name === "llama-server") {
+    return { generation: "llama-server", ...common, parallel: countOption(args, "-np") };
+  }
   // comm holds 15 characters.
   if (program === "ollama_llama_server" || name === "ollama_llama_se") {
     return { generation: "ollama_llama_server", ...common };
@@ -45,6 +47,11 @@ function portOption(args: readonly string[]): number | null {
   const text = option(args, "--port");
   const port = text === null ? NaN : Number(text);
   return Number.isInteger(port) && port > 0 && port < 65_536 ? port : null;
+}
+
+function countOption(args: readonly string[], name: string): number | null {
+  const count = Number(option(args, name) ?? NaN);
+  return Number.isInteger(count) && count > 0 ? count : null;
 }
 
 /** The value of `--name value` or `--name=value`. */

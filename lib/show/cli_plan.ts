@@ -24,15 +24,22 @@ export function renderFootprints({ footprints }: Operations["footprints"]["outpu
     medianMs === null ? "–" : `${(medianMs / 1_000).toFixed(1)} s (n = ${n})`;
   const rows = footprints.map((row) => [
     row.name,
+    row.context_length === null ? "–" : `${row.context_length}${(row.parallel ?? 1) > 1 ? ` ×${row.parallel}` : ""}`,
     quantity(row.peak_gb, "GiB", 2),
+    quantity(row.steady_gb, "GiB", 2),
     `${row.least_gb.toFixed(2)}–${row.peak_gb.toFixed(2)}`,
     `${row.n}`,
-    row.used ? "yes" : "not below 3",
+    row.used ? "yes" : row.n < 3 ? "not below 3" : "no",
+    row.misses === 0 ? "0" : style.warn(`${row.misses}`),
     time(row.warm_ms, row.warm_n),
     time(row.cold_ms, row.cold_n),
   ]);
-  return table(["NAME", "PEAK", "SPREAD", "N", "USED", "LOAD, WARM", "LOAD, COLD"], rows, {
-    style,
-    empty: "Nothing was measured yet: footprints come from switches, and from ComfyUI's work",
-  });
+  return table(
+    ["NAME", "CONTEXT", "PEAK", "STEADY", "SPREAD", "N", "USED", "MISSES", "LOAD, WARM", "LOAD, COLD"],
+    rows,
+    {
+      style,
+      empty: "Nothing was measured yet: footprints come from switches, and from ComfyUI's work",
+    },
+  );
 }

@@ -42,6 +42,8 @@ export const bench: Bench = {
       const text = await response.text();
       if (!response.ok) throw new Error(`Ollama answered ${response.status}: ${text}`);
     };
+    const readBack: number[] = [];
+    const onTheWay: number[] = [];
     // The very request that a switch makes: one token, with a prompt that no cache knows.
     const options = { num_predict: 1 };
     const direct = () =>
@@ -49,9 +51,15 @@ export const bench: Bench = {
     const through = async () => {
       const request = { model: MODEL, keepAlive: KEEP_ALIVE, prompt: null, operation: "switch-model" };
       const call = { signal: new AbortController().signal, progress: () => {} };
-      const { yielded, purged, alreadyResident } = await house.services.arbitration.switchModel(request, call);
+      const { yielded, purged, alreadyResident, totalMs, phases } = await house.services.arbitration.switchModel(
+        request,
+        call,
+      );
       if (yielded !== null || purged !== null) throw new Error("It made room, though there was enough");
       if (alreadyResident) throw new Error("It was resident already: nothing was loaded");
+      const { loadMs, answerMs, readBackMs } = phases;
+      readBack.push(readBackMs ?? 0);
+      onTheWay.push(totalMs - (loadMs ?? 0) - (answerMs ?? 0) - (readBackMs ?? 0));
     };
     const timed = async (run: () => Promise<void>): Promise<number> => {
       const startMs = clock.monotonicMs();
@@ -75,7 +83,14 @@ export const bench: Bench = {
         return await timed(through);
       },
     });
-    return [...figures(pairs), {
+    const part = (name: string, values: readonly number[]): Figure => ({
+      name: `of it: ${name}, median`,
+      value: median(values),
+      unit: "ms",
+      bar: null,
+      n: values.length,
+    });
+    return [...figures(pairs), part("reading back", readBack), part("to Ollama and back", onTheWay), {
       name: "beside it: one reading through the driver's thread, median",
       value: median(hopMs),
       unit: "ms",

@@ -22,9 +22,11 @@ Deno.test("every setting reaches the policy in its unit", () => {
     },
     comfyui: { idle_purge_s: 45, purge_ceiling_ms: 9_000 },
     load: { deadline_s: 60, keep_alive: "1h" },
+    classify: { hit_gb_per_s: 3, partial_gb_per_s: 1.2 },
     needs: { comfyui: 7.5, "qwen3:32b": 19 },
   }));
   assert.deepEqual(policy, {
+    ...DEFAULT_POLICY,
     mode: "observe",
     yield: {
       ...DEFAULT_POLICY.yield,
@@ -38,6 +40,7 @@ Deno.test("every setting reaches the policy in its unit", () => {
     purge: { ...DEFAULT_POLICY.purge, idleMs: 45_000, ceilingMs: 9_000 },
     margin: DEFAULT_POLICY.margin,
     load: { deadlineMs: 60_000, keepAlive: "1h" },
+    classify: { hitBytesPerSecond: 3e9, partialBytesPerSecond: 1.2e9 },
     needs: { comfyui: 7.5 * GIB, "qwen3:32b": 19 * GIB },
     proceedUnconfirmed: false,
   });

@@ -1,6 +1,7 @@
 /** A stage with a clock, a card and two servers, on which a story moves things by hand. */
 import assert from "node:assert/strict";
 import { reduceArbiter } from "../../lib/decide/arbiter.ts";
+import { peakOf } from "../../lib/decide/footprint.ts";
 import { type ArbiterState, initialArbiter } from "../../lib/decide/arbiter_state.ts";
 import type {
   ArbiterReply,
@@ -76,7 +77,9 @@ export class Scene {
   #ids = 0;
 
   constructor(given: Policy = policy(), footprints: Record<string, number[]> = {}) {
-    this.state = initialArbiter(given, footprints);
+    this.state = initialArbiter(given, {
+      footprints: Object.fromEntries(Object.entries(footprints).map(([key, sizes]) => [key, sizes.map(peakOf)])),
+    });
   }
 
   /** Puts a model on the stage: listed, its runner alive and on the card. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { knownNeed, remember } from "../../lib/decide/footprint.ts";
+import { knownNeed, peakOf, remember } from "../../lib/decide/footprint.ts";
 import { fits, needOf } from "../../lib/decide/need.ts";
 import { canonical, findTargets, isRowTaken, matchRows } from "../../lib/decide/yield_targets.ts";
 import { blobOf, gib, installed, ollama, policy, row, runner } from "./stories.ts";
@@ -89,7 +89,8 @@ Deno.test("a target stays one when its process or its row is gone, and what was 
 });
 
 Deno.test("needs: configured before measured, by any spelling; measured never below three", () => {
-  const footprints = { "alpha:latest": [gib(3), gib(5), gib(4)], "beta:latest": [gib(2), gib(2)], comfyui: [] };
+  const stays = (...gibs: number[]) => gibs.map((each) => peakOf(gib(each)));
+  const footprints = { "alpha:latest": stays(3, 5, 4), "beta:latest": stays(2, 2), comfyui: [] };
   assert.equal(needOf("alpha", policy(), footprints), gib(5));
   assert.equal(needOf("beta", policy(), footprints), null);
   assert.equal(needOf("comfyui", policy(), footprints), null);
@@ -98,7 +99,9 @@ Deno.test("needs: configured before measured, by any spelling; measured never be
 
 Deno.test("the largest of the last ten measurements counts", () => {
   let footprints = {};
-  for (let gibs = 12; gibs >= 1; gibs--) footprints = remember(footprints, "comfyui", gib(gibs));
+  for (let gibs = 12; gibs >= 1; gibs--) {
+    footprints = remember(footprints, { key: "comfyui", measured: peakOf(gib(gibs)) });
+  }
   assert.equal(knownNeed(footprints, "comfyui"), gib(10));
 });
 

@@ -22,16 +22,27 @@ export function fakePlanner(note: (name: string, what: unknown) => void): Planne
         message: "ComfyUI would be asked for 8 GB; after that it would be loaded",
       };
     },
+    limits: () => ({
+      hitBytesPerSecond: 2.4e9,
+      partialBytesPerSecond: 0.9e9,
+      basis: "calibrated",
+      warmN: 12,
+      coldN: 6,
+    }),
     footprints: () =>
       Promise.resolve([{
         name: "qwen3:14b",
         source: "ollama",
+        contextLength: 4_096,
+        parallel: 1,
         n: 4,
         isUsed: true,
         peakBytes: 11 * GIB,
         medianBytes: 10.9 * GIB,
         leastBytes: 10.8 * GIB,
         latestBytes: 11 * GIB,
+        steadyBytes: 10.8 * GIB,
+        misses: 1,
         warm: { n: 3, medianMs: 2_400 },
         cold: { n: 0, medianMs: null },
       }]),

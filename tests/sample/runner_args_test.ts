@@ -7,7 +7,13 @@ for (
     ["ollama", ARGS.ollamaRunner, { generation: "ollama-runner", blob: BLOB, modelName: null, port: 40001 }],
     ["ollama", ARGS.newEngine, { generation: "ollama-runner", blob: BLOB, modelName: null, port: 40002 }],
     ["ollama", ARGS.mlx, { generation: "mlx", blob: null, modelName: "qwen3:27b", port: 40003 }],
-    ["llama-server", ARGS.llamaServer, { generation: "llama-server", blob: BLOB, modelName: null, port: 40004 }],
+    ["llama-server", ARGS.llamaServer, {
+      generation: "llama-server",
+      blob: BLOB,
+      modelName: null,
+      port: 40004,
+      parallel: 1,
+    }],
     ["ollama_llama_se", ARGS.oldServer, {
       generation: "ollama_llama_server",
       blob: BLOB,
