@@ -1,11 +1,13 @@
 /** What a house stands on: a card, a /proc and two servers; this machine's, or a simulated box's. */
 import type { Libc } from "../ffi/libc.ts";
+import { endProcess } from "./act/end_process.ts";
 import type { Config } from "./config/schema.ts";
+import type { GateUrls } from "./model/admission.ts";
 import type { CardControl } from "./model/card.ts";
 import { messageOf } from "./model/failure.ts";
 import type { Policy } from "./model/policy.ts";
 import type { PageCache } from "./model/page_cache.ts";
-import type { Clock, Gpu, Log, Proc } from "./model/ports.ts";
+import type { Clock, EndRunner, Gpu, Log, Proc } from "./model/ports.ts";
 import { openProc } from "./sample/proc.ts";
 import { type TenantProcesses, tenantProcesses } from "./sample/tenant_processes.ts";
 import { isRemoteUrl, portOf } from "./upstream/locality.ts";
@@ -26,8 +28,13 @@ export interface Ground {
   readonly pageCache: PageCache;
   /** The folder that stands for "/" where models are looked for; null = the machine's own. */
   readonly fileRoot: string | null;
+  readonly endRunner: EndRunner;
   /** What of the policy this ground sets itself. */
   readonly policy: Partial<Policy>;
+  /** What of the gate it does. */
+  readonly gate?: Partial<Config["gate"]>;
+  /** Where the gate listens: part of a simulated box's traffic goes through it from then on. */
+  readonly through?: (urls: GateUrls) => void;
   close(): Promise<void>;
 }
 
@@ -44,7 +51,7 @@ export interface GroundParts {
 /** This machine. Nothing has to be there: the card and both servers are noticed when they come. */
 export function openHardware(config: Config, parts: GroundParts): Ground {
   const { clock, log, libc } = parts;
-  const { uuid, index, nvml } = config.gpu;
+  const { uuid, index, nvml, release_idle_s: releaseIdleS } = config.gpu;
   const gpu = connectGpu({
     source: { kind: "library", paths: nvml === "" ? null : [nvml] },
     choice: uuid === "" ? { uuid: null, index } : { uuid, index: null },
@@ -52,6 +59,7 @@ export function openHardware(config: Config, parts: GroundParts): Ground {
     log,
     sysRoot: config.proc.sys_root,
     levers: leversOf(parts),
+    releaseIdleMs: releaseIdleS === 0 ? null : releaseIdleS * 1_000,
   });
   const proc = openProc(libc, config.proc.root);
   const pageCache = connectPageCache({ clock, procRoot: config.proc.root, sysRoot: config.proc.sys_root });
@@ -65,6 +73,7 @@ export function openHardware(config: Config, parts: GroundParts): Ground {
     ollamaUrl: config.ollama.url,
     comfyUrl: config.comfyui.url,
     simulation: null,
+    endRunner: (process) => endProcess({ libc, proc }, process),
     policy: {},
     close: async () => {
       await Promise.all([closeCard(gpu, parts), pageCache.close()]);
@@ -96,8 +105,9 @@ const DEMO_IDLE_MS = 8_000;
 /** A simulated box with traffic that comes and goes. `dir`: an empty folder for its /proc. */
 export async function openSimulation(parts: GroundParts & { readonly dir: string }): Promise<Ground> {
   const { clock, log, libc, dir } = parts;
-  const [{ openBox }, { startTraffic }, { layOutModels }, { simulatePageCache }] = await Promise.all([
+  const [{ openBox }, { labEndRunner }, { startTraffic }, { layOutModels }, { simulatePageCache }] = await Promise.all([
     import("./lab/box.ts"),
+    import("./lab/end_runner.ts"),
     import("./lab/traffic.ts"),
     import("./lab/model_files.ts"),
     import("./lab/simulated_page_cache.ts"),
@@ -126,7 +136,11 @@ export async function openSimulation(parts: GroundParts & { readonly dir: string
     pageCache: simulatePageCache({ clock, cache: box.pageCache, sizes }),
     fileRoot,
     simulation: "a simulated RTX 4080 SUPER with a simulated Ollama and ComfyUI",
+    endRunner: labEndRunner(box),
     policy: { purge: { ...DEFAULT_POLICY.purge, idleMs: DEMO_IDLE_MS } },
+    // On free ports, so that it never is in anybody's way.
+    gate: { enabled: true, ollama: "127.0.0.1:0", comfyui: "127.0.0.1:0" },
+    through: (urls) => traffic.through(urls),
     close: async () => {
       traffic.stop();
       await closeCard(gpu, parts);

@@ -18,7 +18,7 @@ const IDLE_SAMPLES = 3;
 /** Ticks of CPU time a second that an idle runner may use; Linux counts 100 to the second. */
 const IDLE_TICKS = 5;
 const IDLE_SM_PCT = 5;
-/** A model is reloaded once; if it spills again, not before this … */
+/** A model is reloaded once. If it spills again though ComfyUI has had no work since, not before this … */
 const AGAIN_MS = 600_000;
 /** … and not more often than this within an hour: its client may want it on the CPU. */
 const MOST_RELOADS = 3;
@@ -177,7 +177,7 @@ function reloadOne(
   const chosen = found.find(({ row, runner, missingBytes }) => {
     const entry = spills.seen.find((other) => isSameProcess(other.runner, runner));
     const isDue = entry !== undefined && !entry.isTried && entry.idleSamples >= IDLE_SAMPLES;
-    return isDue && mayReload(spills, row.name, atMs) &&
+    return isDue && mayReload(state, row.name, atMs) &&
       isRowTaken(row, { models: null, keep: state.keep }, sample.ollama) &&
       fits(missingBytes, reachableBytes(state, sample), state.policy);
   });
@@ -199,8 +199,11 @@ function reloadOne(
   return { ...state, waiting: [entry], nextGeneration: state.nextGeneration + GENERATIONS_PER_JOB };
 }
 
-function mayReload({ reloads }: SpillBook, model: string, atMs: MonotonicMs): boolean {
-  const mine = reloads.filter((entry) => canonical(entry.model) === canonical(model));
+function mayReload({ spills, comfy }: ArbiterState, model: string, atMs: MonotonicMs): boolean {
+  const workEndedMs = comfy.idleSinceMs ?? -Infinity;
+  const mine = spills.reloads.filter((entry) =>
+    canonical(entry.model) === canonical(model) && entry.atMs > workEndedMs
+  );
   return mine.length < MOST_RELOADS && mine.every((entry) => atMs - entry.atMs >= AGAIN_MS);
 }
 

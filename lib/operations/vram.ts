@@ -8,7 +8,7 @@ import { define } from "./operation.ts";
 import { fromGib, gib, ms } from "./quantities.ts";
 import { ROUTES } from "./routes.ts";
 
-const OUTCOMES = [
+export const OUTCOMES = [
   "nothing_loaded",
   "unreachable",
   "remote",
@@ -21,6 +21,7 @@ const OUTCOMES = [
 
 const HeldWire = z.object({
   pid: z.int().nullable(),
+  starttime: z.int().nullable().describe("with the pid it names the process: what `runner end` takes"),
   model: z.string().nullable(),
   vram_gb: gib("what it still holds", null),
   evidence: z.string().describe("what it was seen doing"),
@@ -76,8 +77,8 @@ function viewCommon(result: YieldResult | PurgeResult) {
   };
 }
 
-function viewHeld({ pid, model, bytes, evidence }: Held): z.output<typeof HeldWire> {
-  return { pid, model, vram_gb: toGib(bytes), evidence };
+function viewHeld({ pid, startTime, model, bytes, evidence }: Held): z.output<typeof HeldWire> {
+  return { pid, starttime: startTime ?? null, model, vram_gb: toGib(bytes), evidence };
 }
 
 /** The caller wanted the memory back: anything else than that is told by the exit code too. */

@@ -1,10 +1,12 @@
 import { type ArbiterState } from "../decide/arbiter_state.ts";
 import { describeJob } from "../decide/describe.ts";
+import { findStuck } from "../decide/stuck.ts";
 import { viewArbiter } from "../decide/view.ts";
 import type {
   ArbiterReply,
   ArbiterRequest,
   Decision,
+  EndRunnerResult,
   PurgeResult,
   RequestVramResult,
   SwitchResult,
@@ -12,6 +14,7 @@ import type {
 } from "../model/arbitration.ts";
 import type { ArbiterEvent } from "../model/events.ts";
 import { Failure } from "../model/failure.ts";
+import type { GateView } from "../model/gate.ts";
 import type { Clock } from "../model/ports.ts";
 import type { Arbitration, CallOptions } from "../model/services.ts";
 
@@ -22,6 +25,7 @@ export interface ArbitrationParts {
   readonly send: (event: ArbiterEvent) => void;
   /** Newest last. */
   readonly decisions: () => readonly Decision[];
+  readonly gate: () => GateView;
 }
 
 interface Caller {
@@ -44,7 +48,7 @@ export class ArbitrationService implements Arbitration {
   view(): ReturnType<Arbitration["view"]> {
     const { clock, state } = this.#parts;
     const offsetMs = clock.wallMs() - clock.monotonicMs();
-    return viewArbiter(state(), (ms) => ms + offsetMs);
+    return { ...viewArbiter(state(), (ms) => ms + offsetMs), gate: this.#parts.gate() };
   }
 
   set(change: Parameters<Arbitration["set"]>[0]): ReturnType<Arbitration["set"]> {
@@ -74,6 +78,14 @@ export class ArbitrationService implements Arbitration {
   async switchModel(request: Parameters<Arbitration["switchModel"]>[0], call: CallOptions) {
     const { model, keepAlive, prompt, operation } = request;
     return expect(await this.#ask({ kind: "switch", model, keepAlive, prompt }, operation, call), "switch");
+  }
+
+  async endRunner({ process, operation }: Parameters<Arbitration["endRunner"]>[0], call: CallOptions) {
+    const found = findStuck(this.#parts.state(), process);
+    return expect(
+      await this.#ask({ kind: "endRunner", process, model: found?.model ?? null }, operation, call),
+      "endRunner",
+    );
   }
 
   why({ id, limit }: { id: number | null; limit: number }): readonly Decision[] {
@@ -130,6 +142,7 @@ interface Values {
   readonly purge: PurgeResult;
   readonly requestVram: RequestVramResult;
   readonly switch: SwitchResult;
+  readonly endRunner: EndRunnerResult;
 }
 
 /** The value of a reply of that kind; a refusal becomes the Failure it states. */

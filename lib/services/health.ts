@@ -5,6 +5,7 @@ import { round } from "../model/units.ts";
 import type { GpuState, Sample } from "../model/sample.ts";
 import type { CheckState, Health, HealthCheck, HealthReport } from "../model/services.ts";
 import type { ComfyState, UpstreamLink } from "../model/tenants.ts";
+import { checkArbitration } from "./arbitration_health.ts";
 
 export interface HealthParts {
   /** Null before the first sample. */
@@ -12,6 +13,8 @@ export interface HealthParts {
   readonly arbitration: () => ArbitrationView;
   /** The store's word, as last heard; null before the first. */
   readonly store: () => StoreStatus | null;
+  /** Whether the gate can hold anybody; left out where there is none. */
+  readonly gate?: () => HealthCheck;
   /** Whether the card stands as it was set; left out where nothing sets it. */
   readonly tuning?: () => HealthCheck;
   /** What is known of model files; left out where none are looked for. */
@@ -37,6 +40,8 @@ export class HealthService implements Health {
       ...this.#parts.cache?.() ?? [],
       checkStore(this.#parts.store()),
       checkHandOffs(this.#parts.arbitration()),
+      ...(this.#parts.gate === undefined ? [] : [this.#parts.gate()]),
+      ...checkArbitration(this.#parts.arbitration(), sample),
       ...(this.#parts.tuning === undefined ? [] : [this.#parts.tuning()]),
     ];
     return { state: worst(checks), checks };
@@ -177,6 +182,6 @@ function checkHandOffs(arbitration: ArbitrationView): HealthCheck {
     "degraded",
     `${lateHandOffs} of ${handOffs} hand-offs were late; the last margin was ${round(arbitration.lastMarginMs)} ms`,
     "ComfyUI may load only part of a model, without an error, and then runs 2–3 times slower",
-    "Purge ComfyUI and run such a prompt again; from the side nothing can hold a prompt back",
+    "Purge ComfyUI and run such a prompt again; from the side nothing can hold a prompt back, the gate can: [gate] in the configuration",
   );
 }

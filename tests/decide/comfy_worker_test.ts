@@ -35,7 +35,10 @@ Deno.test("a minute without computing or using the card: said once, with the rem
   const scene = play(120, () => ({ ticks: 1 }));
   const [fault, ...more] = faults(scene);
   assert.deepEqual(more, []);
-  assert.match(String(fault?.item.fields["message"]), /p1 has run for 6\d s .*2 waiting behind it.*worker may have died/);
+  assert.match(
+    String(fault?.item.fields["message"]),
+    /p1 has run for 6\d s .*2 waiting behind it.*worker may have died/,
+  );
   assert.match(String(fault?.item.fields["remedy"]), /Interrupt it.*restart ComfyUI/);
   assert.equal(scene.all("freeComfy").length, 0);
 });

@@ -69,7 +69,11 @@ Deno.test("refused", async (test) => {
     const scene = stuck();
     const id = end(scene);
     scene.run(60);
-    scene.send({ type: "runnerEnded", generation: scene.last("endRunner").generation, reply: { kind: "other_process" } });
+    scene.send({
+      type: "runnerEnded",
+      generation: scene.last("endRunner").generation,
+      reply: { kind: "other_process" },
+    });
     assert.equal(scene.refusal(id).code, "not_found");
   });
   await test.step("the kernel refuses", () => {

@@ -116,13 +116,13 @@ export class Scene {
 
   /** A prompt of ComfyUI's: the lab's own work, or a checkpoint's. */
   async prompt(
-    work: { readonly ms?: number; readonly gib?: number; readonly checkpoint?: string } = {},
+    work: { readonly ms?: number; readonly gib?: number; readonly checkpoint?: string; readonly steps?: number } = {},
   ): Promise<void> {
-    const { ms = 300, gib = 0, checkpoint } = work;
+    const { ms = 300, gib = 0, checkpoint, steps } = work;
     const seed = Math.floor(this.clock.random() * 1e9);
     const graph = checkpoint === undefined
       ? { "1": { class_type: "LabWork", inputs: { steps: 1, step_ms: ms, vram_gb: gib, seed } } }
-      : image(checkpoint, seed);
+      : image(checkpoint, { seed, steps });
     await this.settle(post(`${this.box.comfy.url}/prompt`, { prompt: graph }));
   }
 
@@ -258,14 +258,18 @@ async function post(url: string, body: unknown): Promise<void> {
   if (!response.ok) throw new Error(`${url} answered ${response.status}: ${text}`);
 }
 
-/** The smallest graph that loads a checkpoint and samples with it. */
-function image(checkpoint: string, seed: number): Record<string, unknown> {
+/** The smallest graph that loads a checkpoint and samples with it; with `steps`, a picture of full size. */
+function image(
+  checkpoint: string,
+  { seed, steps }: { readonly seed: number; readonly steps: number | undefined },
+): Record<string, unknown> {
+  const side = steps === undefined ? 512 : 1024;
   const text = (words: string) => ({ class_type: "CLIPTextEncode", inputs: { text: words, clip: ["1", 1] } });
   return {
     "1": { class_type: "CheckpointLoaderSimple", inputs: { ckpt_name: checkpoint } },
     "2": text("a card"),
     "3": text("blurred"),
-    "4": { class_type: "EmptyLatentImage", inputs: { width: 512, height: 512, batch_size: 1 } },
+    "4": { class_type: "EmptyLatentImage", inputs: { width: side, height: side, batch_size: 1 } },
     "5": {
       class_type: "KSampler",
       inputs: {
@@ -274,7 +278,7 @@ function image(checkpoint: string, seed: number): Record<string, unknown> {
         negative: ["3", 0],
         latent_image: ["4", 0],
         seed,
-        steps: 4,
+        steps: steps ?? 4,
         cfg: 7,
         sampler_name: "euler",
         scheduler: "normal",

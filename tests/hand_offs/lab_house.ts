@@ -2,8 +2,9 @@
 import { openLibc } from "../../ffi/libc.ts";
 import { type House, openHouse } from "../../lib/house.ts";
 import { type Box, type BoxOptions, openBox } from "../../lib/lab/box.ts";
+import { labEndRunner } from "../../lib/lab/end_runner.ts";
 import { DEFAULT_POLICY, type Policy } from "../../lib/model/policy.ts";
-import type { Clock, Gpu, Log, Store } from "../../lib/model/ports.ts";
+import type { Clock, EndRunner, Gpu, Log, Store } from "../../lib/model/ports.ts";
 import { openProc } from "../../lib/sample/proc.ts";
 import { tenantProcesses } from "../../lib/sample/tenant_processes.ts";
 import { GIB } from "../../lib/model/units.ts";
@@ -48,7 +49,7 @@ export async function openLabHouse(options: LabHouseOptions): Promise<LabHouse> 
   const { clock, seed } = options;
   const dir = await Deno.makeTempDir({ prefix: "hyperswap-lab-" });
   const box = await openBox({ profile: "h200", driverHolds: false, ...options.machine, clock, dir, seed });
-  const open = await openHouseOn(siteOf(box), { ...options, gpu: options.gpu(box) });
+  const open = await openHouseOn(siteOf(box), { ...options, gpu: options.gpu(box), endRunner: labEndRunner(box) });
   return {
     box,
     house: open.house,
@@ -68,7 +69,10 @@ export function siteOf({ procRoot, ollama, comfy }: Box): Site {
 /** The house on a box that is open already, in this thread or another; it closes the card it was given. */
 export async function openHouseOn(
   { procRoot, ollamaUrl, comfyUrl }: Site,
-  { clock, store, settle, gpu, policy }: HouseOptions & { readonly gpu: Gpu },
+  { clock, store, settle, gpu, policy, endRunner }: HouseOptions & {
+    readonly gpu: Gpu;
+    readonly endRunner?: EndRunner;
+  },
 ): Promise<OpenHouse> {
   const libc = openLibc();
   const proc = openProc(libc, procRoot);
@@ -81,6 +85,7 @@ export async function openHouseOn(
     ollama: connectOllama({ url: ollamaUrl, clock }),
     comfy: connectComfy({ url: comfyUrl, clock }),
     store,
+    ...(endRunner === undefined ? {} : { endRunner }),
     desktop: [],
     record: () => {},
     // ComfyUI is said to need the whole card, so that it never learns that both would fit.

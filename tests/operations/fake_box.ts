@@ -8,6 +8,7 @@ import { LabClock } from "../../lib/lab/lab_clock.ts";
 import { createLogins } from "../../lib/services/logins.ts";
 import { createRuns } from "../../lib/services/runs.ts";
 import type { RunKeeper } from "../../lib/services/runs.ts";
+import { fakeAutotune } from "./fake_autotune.ts";
 import { fakeAnalytics } from "./fake_analytics.ts";
 import { fakeBenchmark } from "./fake_benchmark.ts";
 import { fakeCache } from "./fake_cache.ts";
@@ -100,6 +101,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
       analytics: fakeAnalytics(note),
       benchmark: fakeBenchmark(note),
       card: fakeCard(note),
+      autotune: fakeAutotune(note),
     },
   };
 }

@@ -1,5 +1,11 @@
 /** What a box looks like and answers, as plain values that tests change. */
-import type { ArbitrationView, EndRunnerResult, PurgeResult, SwitchResult, YieldResult } from "../../lib/model/arbitration.ts";
+import type {
+  ArbitrationView,
+  EndRunnerResult,
+  PurgeResult,
+  SwitchResult,
+  YieldResult,
+} from "../../lib/model/arbitration.ts";
 import type { HistoryItem } from "../../lib/model/history.ts";
 import type { AttributedProcess, GpuState, Sample, SourceReport } from "../../lib/model/sample.ts";
 import type { ModelEntry } from "../../lib/model/services.ts";
@@ -212,12 +218,6 @@ export function switchResult(change: Partial<SwitchResult> = {}): SwitchResult {
     classBasis: "2.63 GB/s",
     bytesPerSecond: 2.63e9,
     residencyBeforePct: 99.9,
-    reclaimedBytes: null,
-    vramBytes: 11 * GIB,
-    spilled: false,
-    alreadyResident: false,
-    yielded: null,
-    purged: null,
     figures: {
       sizeBytes: 9.28e9,
       isResidencyExact: true,
@@ -228,6 +228,12 @@ export function switchResult(change: Partial<SwitchResult> = {}): SwitchResult {
       process: { pid: 4001, startTime: 7 },
       link: { gen: 4, width: 16, maxGen: 4, maxWidth: 16 },
     },
+    reclaimedBytes: null,
+    vramBytes: 11 * GIB,
+    spilled: false,
+    alreadyResident: false,
+    yielded: null,
+    purged: null,
     retried: false,
     verdict: "From RAM, at full speed",
     ...change,
