@@ -53,6 +53,13 @@ checkDrift("fakes", {
     ],
     restore: [{}, { scope: "journal" }],
     "set-governor": [{ enabled: false }, { clear: true }, {}],
+    autotune: [{}, { limit: 3 }],
+    "autotune-sweep": [
+      { knob: "power_limit_w", wait: true },
+      { knob: "lock_core_max", workload: "comfy", profile: "comfy", start: 900, stop: 2_400, step: 300, wait: true },
+      { knob: "fan" },
+    ],
+    "autotune-cancel": [{}, { id: RUN_ID }],
     run: [{ id: RUN_ID }, { id: "nothing" }, { id: "a/b?c" }],
     "cancel-run": [{ id: RUN_ID }, { id: "nothing" }],
     "switch-model": [{ model: "qwen3:14b" }, { model: "nope" }, {

@@ -61,6 +61,8 @@ export interface OperationSpec<N extends string, I extends z.ZodObject, O extend
   readonly tool: ToolDoor | false;
   /** Names another operation whose access this call needs as well: cancelling a run takes what starting it took. */
   readonly accessAs?: (services: Services, input: Readonly<Record<string, unknown>>) => string | null;
+  /** Of long work: throws Failure for what can be refused before a run of it begins. */
+  readonly admit?: (services: Services, input: z.output<I>) => void;
   handle(services: Services, input: z.output<I>, call: CallOptions): Promise<z.input<O>> | z.input<O>;
 }
 
@@ -69,7 +71,7 @@ export interface Operation<
   N extends string = string,
   I extends z.ZodObject = z.ZodObject,
   O extends z.ZodObject = z.ZodObject,
-> extends Omit<OperationSpec<N, I, O>, "handle" | "aliases"> {
+> extends Omit<OperationSpec<N, I, O>, "handle" | "admit" | "aliases"> {
   readonly aliases: Aliases;
   readonly isLong: boolean;
   /** Made on first use: most processes never look. */
@@ -81,7 +83,7 @@ export interface Operation<
 export function define<N extends string, I extends z.ZodObject, O extends z.ZodObject>(
   spec: OperationSpec<N, I, O>,
 ): Operation<N, I, O> {
-  const { handle, aliases = {}, ...data } = spec;
+  const { handle, admit, aliases = {}, ...data } = spec;
   let parameters: readonly Parameter[] | null = null;
   const operation: Operation<N, I, O> = {
     ...data,
@@ -106,6 +108,8 @@ export function define<N extends string, I extends z.ZodObject, O extends z.ZodO
       try {
         call.signal.throwIfAborted();
         if (operation.isLong) {
+          // As above: parsed by this very schema.
+          admit?.(services, input.data as z.output<I>);
           return await runLong({ name: spec.name, services, perform, wait: input.data["wait"] !== false, call });
         }
         return answered(await perform(call));

@@ -18,6 +18,7 @@ import { footprints, plan } from "./plan.ts";
 import { applyProfile, confirmChange, deleteProfile, overclock, restore, saveProfile, setLever } from "./overclock.ts";
 import { cancelRun, run, runEvents, runs } from "./runs.ts";
 import { stats } from "./stats.ts";
+import { autotune, autotuneCancel, autotuneSweep } from "./autotune.ts";
 import { stream } from "./stream.ts";
 import { switchModel } from "./switch_model.ts";
 import { comfyFree, freeVram, requestVram } from "./vram.ts";
@@ -70,6 +71,9 @@ const OPERATIONS = [
   restore,
   governor,
   setGovernor,
+  autotune,
+  autotuneSweep,
+  autotuneCancel,
   cancelRun,
 ] as const;
 

@@ -57,6 +57,9 @@ export const ROUTES = {
   restore: { method: "POST", path: "/api/overclock/restore" },
   governor: { method: "GET", path: "/api/governor" },
   "set-governor": { method: "POST", path: "/api/governor" },
+  autotune: { method: "GET", path: "/api/autotune" },
+  "autotune-sweep": { method: "POST", path: "/api/autotune/sweep" },
+  "autotune-cancel": { method: "POST", path: "/api/autotune/cancel" },
   "cancel-run": { method: "POST", path: "/api/runs/{id}/cancel" },
 } as const satisfies Readonly<Record<string, Route>>;
 

@@ -47,6 +47,9 @@ const CONTRACT: readonly (readonly [string, string, string | null, string | null
   ["restore", "POST /api/overclock/restore", "restore_stock_gpu_state", "restore"],
   ["governor", "GET /api/governor", "get_thermal_governor_status", "governor"],
   ["set-governor", "POST /api/governor", "set_thermal_governor", "governor set"],
+  ["autotune", "GET /api/autotune", "get_autotune_status", "autotune"],
+  ["autotune-sweep", "POST /api/autotune/sweep", "run_overclock_sweep", "autotune sweep"],
+  ["autotune-cancel", "POST /api/autotune/cancel", null, "autotune cancel"],
   ["cancel-run", "POST /api/runs/{id}/cancel", "cancel_run", "runs cancel"],
 ];
 
