@@ -7,8 +7,10 @@ export interface ComfyQuirks {
    * prompts. Default false.
    */
   endsUnheard: boolean;
+  /** From the status frame to the first growth of its memory; null = as the profile says. */
+  firstGrowthMs: number | null;
 }
 
 export function usualComfy(): ComfyQuirks {
-  return { losesWakeUps: true, endsUnheard: false };
+  return { losesWakeUps: true, endsUnheard: false, firstGrowthMs: null };
 }

@@ -2,6 +2,7 @@ import { GIB } from "../model/units.ts";
 import { executionOrder, type Graph, linkOf, signatureOf } from "./comfy_graph.ts";
 import { type ComfyMemory, OutOfMemory } from "./comfy_memory.ts";
 import type { ComfyModel } from "./comfy_models.ts";
+import type { ComfyQuirks } from "./comfy_quirks.ts";
 import { NODE_CLASSES } from "./comfy_nodes.ts";
 import type { HistoryEntry, QueueItem } from "./comfy_queue.ts";
 import { ComfyMessages } from "./comfy_messages.ts";
@@ -34,6 +35,7 @@ export interface RunParts {
   readonly models: readonly ComfyModel[];
   readonly send: (type: string, to: string | null, data: Readonly<Record<string, unknown>>) => void;
   readonly isInterrupted: () => boolean;
+  readonly quirks: Pick<ComfyQuirks, "firstGrowthMs">;
   /** Aborts with the process. */
   readonly life: AbortSignal;
 }
@@ -158,7 +160,13 @@ export class ComfyRun {
         return null;
       case "preview":
         await this.#pause(4);
-        return { images: [{ filename: `ComfyUI_temp_lab_${this.#item[0]}_${this.#isBlack ? "black" : ""}.png`, subfolder: "", type: "temp" }] };
+        return {
+          images: [{
+            filename: `ComfyUI_temp_lab_${this.#item[0]}_${this.#isBlack ? "black" : ""}.png`,
+            subfolder: "",
+            type: "temp",
+          }],
+        };
       case "work":
         await this.#work(id, inputs);
         return { text: ["worked"] };
@@ -174,7 +182,8 @@ export class ComfyRun {
     const { ground, memory, life, pid } = this.#parts;
     if (model === null || memory.share(model) > 0) return;
     const isWarm = memory.isFileWarm(model);
-    const firstMs = draw(isWarm ? ground.timing.comfyWarmMs : ground.timing.comfyColdMs, ground.random);
+    const usual = isWarm ? ground.timing.comfyWarmMs : ground.timing.comfyColdMs;
+    const firstMs = this.#parts.quirks.firstGrowthMs ?? draw(usual, ground.random);
     await this.#pause(firstMs - BEFORE_WEIGHTS_MS);
     ground.vram.work(pid, 30);
     memory.warmUp();
