@@ -66,14 +66,21 @@ export interface Libc extends Disposable {
   pidfdOpen(pid: number): number;
   pidfdSendSignal(pidfd: number, signal: number): void;
 
+  /** Ends a connection in both directions; the descriptor stays its owner's to close. */
+  shutdown(fd: number): void;
+
   /** One datagram to a unix socket, "/path" or "@abstract"; doesn't wait for room. */
   sendDatagram(address: string, data: Uint8Array): void;
+
+  /** Gives free memory of the C heap, which is the runtime's own too, back to the system. */
+  trimMemory(): void;
 
   readonly pageSizeBytes: number;
   readonly ticksPerSecond: number;
   readonly effectiveUid: number;
 }
 
+const SHUT_RDWR = 2;
 const SC_CLK_TCK = 2;
 const SC_PAGESIZE = 30;
 
@@ -210,6 +217,14 @@ class LoadedLibc implements Libc {
 
   chown(path: string, owner: { readonly uid: number; readonly gid: number }): void {
     this.#checked("chown", this.#c.chown(C(path), owner.uid, owner.gid), path);
+  }
+
+  trimMemory(): void {
+    this.#c.malloc_trim(0n);
+  }
+
+  shutdown(fd: number): void {
+    this.#checked("shutdown", this.#c.shutdown(fd, SHUT_RDWR));
   }
 
   pidfdOpen(pid: number): number {

@@ -27,8 +27,12 @@ export const LIBC_SYMBOLS = {
   flock: { parameters: ["i32", "i32"], result: "i32" },
   /** (int domain, int type, int protocol) */
   socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
+  /** (int sockfd, int how) */
+  shutdown: { parameters: ["i32", "i32"], result: "i32" },
   /** (int sockfd, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen) */
   sendto: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"], result: "isize" },
+  /** (size_t pad) */
+  malloc_trim: { parameters: ["usize"], result: "i32" },
   /** (int name) */
   sysconf: { parameters: ["i32"], result: "i64" },
   /** (void) */

@@ -1,6 +1,9 @@
 /** Where the doors stand: the port on one address, and the unix socket that may do everything. */
 import { Failure, messageOf } from "../model/failure.ts";
+import type { Clock } from "../model/ports.ts";
 import type { Peer } from "./access.ts";
+import { ConnectionGuard } from "./connection_guard.ts";
+import type { Lines } from "./connection_guard.ts";
 import type { RestDoor } from "./rest.ts";
 
 export interface ListenOptions {
@@ -10,6 +13,8 @@ export interface ListenOptions {
   readonly port: number;
   /** Null: no unix socket. */
   readonly socketPath: string | null;
+  /** Finds connections that only take up room; left out, none is ended. */
+  readonly guard?: { readonly clock: Clock; readonly lines: Lines };
   /** Gives the socket its group and mode (0660), once it is there. */
   readonly guardSocket: (path: string) => void;
 }
@@ -29,20 +34,23 @@ type Server = Pick<Deno.HttpServer, "shutdown">;
 export async function listen(options: ListenOptions): Promise<Listening> {
   const { rest, hostname, socketPath } = options;
   const servers: Server[] = [];
+  let guard: ConnectionGuard | null = null;
   try {
-    const tcp = serveTcp(rest, hostname, options.port);
+    const tcp = serveTcp({ rest, hostname, port: options.port, begin: (peerPort) => guard?.begin(peerPort) });
     servers.push(tcp);
     if (socketPath !== null) {
       servers.push(await serveUnix(rest, socketPath));
       options.guardSocket(socketPath);
     }
     const { port } = tcp.addr;
+    if (options.guard !== undefined) guard = new ConnectionGuard({ ...options.guard, port });
     const host = hostname.includes(":") ? `[${hostname}]` : hostname === "0.0.0.0" ? "127.0.0.1" : hostname;
     return {
       url: `http://${host}:${port}`,
       port,
       socketPath,
       async stop() {
+        guard?.stop();
         await Promise.all(servers.map((server) => server.shutdown()));
         // Deno 2.4.2 leaves the socket's file behind.
         if (socketPath !== null) await removeSocket(socketPath);
@@ -54,10 +62,20 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   }
 }
 
-function serveTcp(rest: RestDoor, hostname: string, port: number): Deno.HttpServer<Deno.NetAddr> {
+function serveTcp(
+  { rest, hostname, port, begin }: {
+    readonly rest: RestDoor;
+    readonly hostname: string;
+    readonly port: number;
+    readonly begin: (peerPort: number) => (() => void) | undefined;
+  },
+): Deno.HttpServer<Deno.NetAddr> {
   try {
-    return Deno.serve({ hostname, port, onListen: () => {} }, (request, info) => {
-      const peer: Peer = { transport: "tcp", hostname: info.remoteAddr.hostname };
+    return Deno.serve({ hostname, port, onListen: () => {} }, (request, { remoteAddr, completed }) => {
+      const end = begin(remoteAddr.port);
+      // Rejects when the client left before the answer's end: over either way.
+      if (end !== undefined) completed.then(end, end);
+      const peer: Peer = { transport: "tcp", hostname: remoteAddr.hostname };
       return rest.fetch(request, peer);
     });
   } catch (error) {
