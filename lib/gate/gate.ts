@@ -154,8 +154,8 @@ class Door {
   }
 
   async close(signal: AbortSignal): Promise<void> {
+    if (!this.#isClosing) this.#listener.close();
     this.#isClosing = true;
-    this.#listener.close();
     await this.#accepting;
     for (const connection of this.#served.keys()) connection.end();
     // WebSockets have no end of their own: they go with the last request.

@@ -150,6 +150,8 @@ interface Sending {
 async function send(request: HeldRequest, { body, marks, ticket, early, presence }: Sending): Promise<boolean> {
   let link: Socket;
   try {
+    // While it was held its server may have been started anew: the connection from before proves nothing.
+    if (marks.length > 0) request.dropLink();
     link = await request.connect(presence.signal);
   } catch (error) {
     return await unreached(request, { error, ticket, early, presence });
@@ -198,7 +200,10 @@ async function sendAgain(request: HeldRequest, parts: Omit<Sending, "ticket" | "
   } catch (error) {
     if (presence.signal.aborted) return { kind: "client_left" };
     if (!(error instanceof Unreached)) throw error;
-    return { kind: "upstream_failed", isSilent: true, message: error.message };
+    const { message } = error;
+    if (parts.early === null) await answer(request, { status: 502, message }, false);
+    else await parts.early.fail(errorBody(request.side.tenant, request.path, { status: 502, message }));
+    return { kind: "upstream_failed", isSilent: true, message };
   }
 }
 

@@ -24,7 +24,7 @@ export class Wire {
   }
 
   async #read(): Promise<void> {
-    const buffer = new Uint8Array(65_536);
+    const buffer = new Uint8Array(this.#keeps ? 8_192 : 65_536);
     try {
       for (let count = await this.conn.read(buffer); count !== null; count = await this.conn.read(buffer)) {
         this.bytes += count;
