@@ -1,5 +1,8 @@
 /** What the dashboard shows of states that a running demo can't be asked for: unknown figures, servers that are gone. */
 import assert from "node:assert/strict";
+import { viewOverclock } from "../../lib/operations/tuning_view.ts";
+import { fakeCard } from "../operations/fake_card.ts";
+import { GPU } from "../operations/fake_values.ts";
 import { type Play, playScenes } from "./dashboard_scenes.ts";
 import { sampleStats } from "./dashboard_sample.ts";
 
@@ -224,6 +227,39 @@ scenes["a refresh keeps the chart, and a burst of old frames is drawn once"] = a
 
   await page.reload();
   await page.locator(".chart[aria-label$='5 min of it']").waitFor();
+  assert.deepEqual(complaints, []);
+};
+
+scenes["levers are set on trial, and profiles saved and deleted, as the forms say"] = async (fake, open) => {
+  const card = fakeCard(() => {});
+  const quiet = { kind: "save", name: "quiet", values: { power_limit_w: 250 }, confirmMs: null } as const;
+  await card.tune(quiet, new AbortController().signal);
+  fake.replies.set("GET /api/overclock", { status: 200, body: viewOverclock(card.tuning(), GPU) });
+  const done = (message: string) => ({ status: 200, body: { message, levers: [] } });
+  fake.replies.set("POST /api/overclock/lever", done("It is set"));
+  fake.replies.set("POST /api/overclock/profile", done("It is saved"));
+  fake.replies.set("DELETE /api/overclock/profile/quiet", done("It is deleted"));
+  const { page, complaints } = await open(fake.url);
+  const tuning = page.getByRole("region", { name: "Tuning" });
+  await tuning.getByRole("combobox", { name: /^Lever/ }).selectOption("power_limit_w");
+  await tuning.getByLabel("Value, 150 to 370 W").fill("300");
+  await tuning.getByRole("button", { name: "Set", exact: true }).click();
+  await tuning.getByText("It is set").waitFor();
+  await tuning.getByText("Save or delete a profile").click();
+  await tuning.getByLabel("Name", { exact: true }).fill("fast");
+  await tuning.getByRole("textbox", { name: "core offset mhz" }).fill("150");
+  await tuning.getByLabel("On trial for, s").fill("60");
+  await tuning.getByRole("button", { name: "Save", exact: true }).click();
+  await tuning.getByText("It is saved").waitFor();
+  await tuning.getByRole("button", { name: "Delete quiet" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await tuning.getByText("It is deleted").waitFor();
+  const changes = fake.asked.filter(({ route }) => !route.startsWith("GET"));
+  assert.deepEqual(changes, [
+    { route: "POST /api/overclock/lever", body: { lever: "power_limit_w", value: "300", confirm_within_s: 30 } },
+    { route: "POST /api/overclock/profile", body: { name: "fast", core_offset_mhz: "150", confirm_within_s: 60 } },
+    { route: "DELETE /api/overclock/profile/quiet", body: null },
+  ]);
   assert.deepEqual(complaints, []);
 };
 

@@ -5,6 +5,7 @@ import type { LeverRow } from "../live/overclock.ts";
 import { words } from "../format.ts";
 import { ConfirmDialog } from "../parts/confirm_dialog.tsx";
 import { Unknown } from "../parts/value.tsx";
+import { LeverForm } from "./lever_form.tsx";
 
 /** Per lever: what the card allows, what was wanted, what it says, and what it made of it. */
 export function LeverTable({ levers, action }: { readonly levers: readonly LeverRow[]; readonly action: Action }) {
@@ -30,6 +31,7 @@ export function LeverTable({ levers, action }: { readonly levers: readonly Lever
         </thead>
         <tbody>{levers.map((lever) => <Row key={lever.lever} lever={lever} />)}</tbody>
       </table>
+      <LeverForm levers={levers} action={action} />
       <div class="buttons">
         <button type="button" class="button button-small" onClick={() => ask(true)}>Restore stock</button>
       </div>

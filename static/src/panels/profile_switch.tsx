@@ -1,26 +1,21 @@
 import type { Action } from "../live/action.ts";
 import { call } from "../live/call.ts";
-import type { Profile } from "../live/overclock.ts";
+import { sayChanged } from "../live/change.ts";
+import type { LeverRow, Profile } from "../live/overclock.ts";
 import type { Tuning } from "../live/wire.ts";
+import { ProfileForm } from "./profile_form.tsx";
 
 export interface ProfileSwitchProps {
   readonly tuning: Tuning;
   readonly profiles: readonly Profile[];
+  readonly levers: readonly LeverRow[];
   readonly action: Action;
 }
 
 /** Which profile is in force and why, a switch, and the evidence behind each of its settings. */
-export function ProfileSwitch({ tuning, profiles, action }: ProfileSwitchProps) {
+export function ProfileSwitch({ tuning, profiles, levers, action }: ProfileSwitchProps) {
   const apply = (profile: string) =>
-    void action.run(`Applying ${profile}`, async () => {
-      const { message, levers } = await call("apply-profile", { profile });
-      const open = levers.filter(({ verdict }) => verdict !== "honoured" && verdict !== "unverified");
-      return open.length === 0 ? { tone: "ok", title: message, detail: null } : {
-        tone: "warn",
-        title: `${message}, but not all of it took`,
-        detail: open.map(({ lever, evidence, remedy }) => `${lever}: ${remedy ?? evidence ?? "no answer"}`).join("; "),
-      };
-    });
+    void action.run(`Applying ${profile}`, async () => sayChanged(await call("apply-profile", { profile })));
   const shown = profiles.find(({ active }) => active);
   return (
     <div>
@@ -66,6 +61,7 @@ export function ProfileSwitch({ tuning, profiles, action }: ProfileSwitchProps) 
           </dl>
         </details>
       )}
+      <ProfileForm profiles={profiles} levers={levers} action={action} />
     </div>
   );
 }

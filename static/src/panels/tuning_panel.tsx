@@ -32,7 +32,12 @@ export function TuningPanel() {
         <ActionNote action={action} />
         {overclock === null ? <p class="empty">Asking the card …</p> : (
           <div class="tuning">
-            <ProfileSwitch tuning={tuning} profiles={overclock.profiles} action={action} />
+            <ProfileSwitch
+              tuning={tuning}
+              profiles={overclock.profiles}
+              levers={overclock.levers}
+              action={action}
+            />
             <div>
               <FanControl fans={overclock.fans} action={action} />
               <GovernorLine governor={tuning.governor} action={action} />
