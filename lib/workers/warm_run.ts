@@ -38,6 +38,11 @@ interface End {
 }
 
 const DONE: End = { end: "done", reason: null };
+/** Most of them do: what was read is gone once a program opens the file, unless the mount says kernel_cache. */
+const DONE_ON_FUSE: End = {
+  end: "done",
+  reason: "It lies on FUSE, which may drop it from memory when a program opens it",
+};
 const CANCELLED: End = { end: "cancelled", reason: "It was cancelled" };
 
 /** Reads the file of an order, and locks it if it says so. Throws a Failure for one that mustn't be read or has no room. */
@@ -132,7 +137,7 @@ class WarmRun {
       const stop = this.#lookAtMemory();
       if (stop !== null) return stop;
     }
-    return DONE;
+    return pages.fileSystem(this.#file.fd) === "fuse" ? DONE_ON_FUSE : DONE;
   }
 
   /**
