@@ -137,7 +137,8 @@ export const AREAS: readonly Area[] = [
   {
     ...NONE,
     path: "lib/setup/",
-    values: ["lib/model/", "lib/config/", "lib/system/"],
+    // Files that it puts in their places travel inside.
+    values: ["lib/model/", "lib/config/", "lib/system/", "systemd/"],
     packages: ["smol-toml"],
     reason: "setup runs without a service (model, config, system)",
   },
@@ -183,10 +184,19 @@ export const AREAS: readonly Area[] = [
   {
     ...NONE,
     path: "lib/ground.ts",
-    values: ["lib/model/", "lib/sample/", "lib/upstream/", "lib/workers/", "lib/lab/"],
+    // Ending a process needs this machine's libc, which only the ground holds.
+    values: ["lib/model/", "lib/sample/", "lib/upstream/", "lib/workers/", "lib/lab/", "lib/act/end_process.ts"],
     types: ["ffi/", "lib/config/"],
     builtins: [],
     reason: "the ground is this machine or the lab (sample, upstream, workers, lab): nobody decides or shows there",
+  },
+  {
+    ...NONE,
+    path: "lib/gate_doors.ts",
+    values: ["lib/model/", "lib/gate/"],
+    types: ["lib/config/", "lib/ground.ts"],
+    builtins: [],
+    reason: "the gate's doors are opened as they are configured: who may pass is said by the admission they are handed",
   },
   {
     ...NONE,
@@ -201,7 +211,7 @@ export const AREAS: readonly Area[] = [
     ...NONE,
     path: "lib/service.ts",
     values: [
-      ...["lib/model/", "lib/config/", "lib/house.ts", "lib/record/", "lib/sample/", "lib/show/", "lib/system/"],
+      ...["lib/model/", "lib/config/", "lib/gate_doors.ts", "lib/house.ts", "lib/record/", "lib/sample/", "lib/show/", "lib/system/"],
       ...["lib/upstream/", "lib/workers/", "static/assets.ts"],
     ],
     types: ["ffi/", "lib/ground.ts"],

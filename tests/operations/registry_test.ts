@@ -28,6 +28,7 @@ const CONTRACT: readonly (readonly [string, string, string | null, string | null
   ["free-vram", "POST /api/free-vram", "soft_yield_ollama_vram", "yield"],
   ["comfy-free", "POST /api/comfy-free", "purge_comfyui_vram", "purge"],
   ["request-vram", "POST /api/request-vram", "request_vram_for_ollama", "request-vram"],
+  ["end-runner", "POST /api/runners/end", "end_stuck_runner", "runner end"],
   ["warm-all", "POST /api/warm-all", "prewarm_all_models_to_ram", "warm all"],
   ["warm-model", "POST /api/warm-model", "prewarm_single_model", "warm file"],
   ["warm-cancel", "POST /api/warm/cancel", null, "warm cancel"],
