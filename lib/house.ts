@@ -126,7 +126,12 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   const initial = initialHouse(ports.policy, { ...learned, card: firstCard });
   const machine = new Machine<HouseState, HouseEvent, HouseEffect>(initial, {
     reduce: reduceHouse,
-    perform: (effect) => isGateEffect(effect) ? admission.perform(effect) : isTuneEffect(effect) ? card.perform(effect) : isSweepEffect(effect) ? autotune.perform(effect) : performer.perform(effect),
+    perform: (effect) => {
+      if (isGateEffect(effect)) return admission.perform(effect);
+      if (isTuneEffect(effect)) return card.perform(effect);
+      if (isSweepEffect(effect)) return autotune.perform(effect);
+      performer.perform(effect);
+    },
     record: (transition) => {
       decisions.noteAll(transition, clock.wallMs());
       const { event, effects } = transition;
@@ -158,6 +163,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   const admission: AdmissionService = new AdmissionService({
     clock,
     state: () => machine.state.gate,
+    arbiter: () => machine.state.arbiter,
     send,
     amend: (key, fields, reason) => performer.perform({ kind: "amend", key, fields, reason }),
   });
@@ -225,7 +231,14 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       evidence.completed(completion, timed, clock.wallMs());
       const { promptId, status } = completion;
       const stepMs = timed === null ? null : 1_000 / timed.perSecond;
-      send({ type: "promptEnded", atMs: clock.monotonicMs(), promptId, status, workflow: workflowOf(completion), stepMs });
+      send({
+        type: "promptEnded",
+        atMs: clock.monotonicMs(),
+        promptId,
+        status,
+        workflow: workflowOf(completion),
+        stepMs,
+      });
       cache.noteUse(completion.files ?? []);
     },
   });
@@ -285,6 +298,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       arbitration: () => arbitration.view(),
       store: storeWatch.status,
       ...(ports.cache === undefined ? {} : { cache: () => cache.checks() }),
+      gate: () => admission.check(),
       tuning: () => checkTuning(card.service.tuning(), card.service.governor()),
     }),
     models: new ModelsService({
@@ -307,7 +321,13 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     storeWatch.stop();
     send({ type: "stopped", atMs: clock.monotonicMs() });
     admission.close();
-    const ended = Promise.all([loop.catch(() => {}), runs.close(), performer.settled(), card.settled(), autotune.settled()]);
+    const ended = Promise.all([
+      loop.catch(() => {}),
+      runs.close(),
+      performer.settled(),
+      card.settled(),
+      autotune.settled(),
+    ]);
     await Promise.race([ended, clock.sleep(CLOSE_MS)]);
   };
   return { services, admission, runs, ready: first.promise, over: loop, send, state: () => machine.state, close };

@@ -116,6 +116,8 @@ function hearGate(state: GateState, event: GateEvent, arbiter: ArbiterState): Ga
       return hearAnswer(state, event);
     case "gateTicked":
       return { state: dropOffers(state, event.atMs), effects: [] };
+    case "gateStopped":
+      return { state: { ...state, isStopped: true }, effects: [] };
   }
 }
 

@@ -3,6 +3,7 @@
  * needs the other tenant's memory waits until the driver has it back.
  */
 import type { OpenReason, PassReason } from "../model/admission.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { Sample } from "../model/sample.ts";
 import type { Tenant } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
@@ -12,7 +13,7 @@ import { isComfyBusy } from "./lane.ts";
 import { COMFY_KEY, fits, freeOf, needOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
 import { chooseYield } from "./triggers.ts";
-import { isRowTaken, isSameModel, matchRows } from "./yield_targets.ts";
+import { isRowTaken, matchRows } from "./yield_targets.ts";
 
 /** A sample this old means that nobody samples any more. */
 const STALE_MS = 5_000;
@@ -33,9 +34,9 @@ export interface Scene {
 }
 
 /** Why the gate has to stand open, for everybody; null while it may decide. */
-export function reasonToOpen({ arbiter, atMs }: Pick<Scene, "arbiter" | "atMs">): [OpenReason, string] | null {
+export function reasonToOpen({ gate, arbiter, atMs }: Scene): [OpenReason, string] | null {
   const { sample, mode } = arbiter;
-  if (arbiter.isStopped) return ["stopping", "HyperSwap is shutting down"];
+  if (gate.isStopped || arbiter.isStopped) return ["stopping", "HyperSwap is shutting down"];
   if (mode !== "auto") return [mode, `Arbitration is in mode ${mode}`];
   if (sample === null) return ["blind", "The first sample isn't in yet"];
   if (atMs - sample.monotonicMs >= STALE_MS) return ["stuck", "HyperSwap has stopped sampling"];

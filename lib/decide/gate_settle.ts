@@ -8,9 +8,9 @@ import { admit, answerRetry, refuse } from "./gate_pass.ts";
 import type { GateState, GateStep, Waiter } from "./gate_state.ts";
 
 export function settle(scene: Scene): GateStep {
-  const { gate, arbiter, atMs } = scene;
+  const { gate, atMs } = scene;
   if (gate.waiting.length === 0) return callOff(gate, null);
-  const open = reasonToOpen({ arbiter, atMs });
+  const open = reasonToOpen(scene);
   if (open !== null) return openUp(gate, scene, open);
   const expired = expire(gate, atMs);
   const walked = walk({ ...scene, gate: expired.state });

@@ -74,6 +74,8 @@ function describeGateEvent(event: GateEvent): string {
       }`;
     case "gateTicked":
       return "a second passed";
+    case "gateStopped":
+      return "the gate closes";
   }
 }
 

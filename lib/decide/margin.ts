@@ -86,6 +86,6 @@ export function marginFields(found: MarginFound): Readonly<Record<string, unknow
     late: true,
     consequence: `ComfyUI allocated ${-marginMs} ms before the memory was back: it may have loaded only part of its ` +
       "model, without an error, and then run 2–3 times slower",
-    remedy: "Purge ComfyUI and run that prompt again. From the side nothing can hold a prompt back",
+    remedy: "Purge ComfyUI and run that prompt again. From the side nothing can hold a prompt back; the gate can",
   };
 }

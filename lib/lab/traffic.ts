@@ -18,6 +18,8 @@ export interface TrafficCounts {
 
 export interface Traffic extends Timer {
   readonly counts: TrafficCounts;
+  /** Every other turn takes these ways to the servers from now on. Null: that server's own. */
+  through(ways: { readonly ollama: string | null; readonly comfyui: string | null }): void;
 }
 
 /**
@@ -88,6 +90,8 @@ class Users implements Traffic {
   readonly #end = new AbortController();
   #counts: TrafficCounts = { chats: 0, prompts: 0, failures: 0 };
   #seed = 1;
+  #ways: Parameters<Traffic["through"]>[0] = { ollama: null, comfyui: null };
+  #isDetour = false;
 
   constructor(box: Box, seed: number) {
     this.#box = box;
@@ -96,6 +100,18 @@ class Users implements Traffic {
 
   get counts(): TrafficCounts {
     return this.#counts;
+  }
+
+  through(ways: Parameters<Traffic["through"]>[0]): void {
+    this.#ways = ways;
+  }
+
+  get #ollama(): string {
+    return (this.#isDetour ? this.#ways.ollama : null) ?? this.#box.ollama.url;
+  }
+
+  get #comfy(): string {
+    return (this.#isDetour ? this.#ways.comfyui : null) ?? this.#box.comfy.url;
   }
 
   stop(): void {
@@ -118,6 +134,7 @@ class Users implements Traffic {
     for (let turn = 0;; turn += 1) {
       const scene = SCENES[turn % SCENES.length];
       if (scene === undefined) return;
+      this.#isDetour = turn % 2 === 1;
       await this.#attempt(() => this.#chat(scene));
       await this.#pause([600, 1_400]);
       await this.#attempt(() => this.#paint(scene));
@@ -141,7 +158,7 @@ class Users implements Traffic {
     for (let left = this.#random.whole(...chats); left > 0; left -= 1) {
       const messages = [{ role: "user", content: this.#random.pick(QUESTIONS) }];
       const options = { num_predict: this.#random.whole(40, 100) };
-      await this.#send(`${this.#box.ollama.url}/api/chat`, { model, messages, options });
+      await this.#send(`${this.#ollama}/api/chat`, { model, messages, options });
       this.#counts = { ...this.#counts, chats: this.#counts.chats + 1 };
       if (left > 1) await this.#pause([400, 1_400]);
     }
@@ -149,7 +166,7 @@ class Users implements Traffic {
 
   async #embed(): Promise<void> {
     await this.#pause([500, 1_500]);
-    await this.#send(`${this.#box.ollama.url}/api/embed`, {
+    await this.#send(`${this.#ollama}/api/embed`, {
       model: "nomic-embed-text",
       input: "where was it",
       keep_alive: "20s",
@@ -160,7 +177,7 @@ class Users implements Traffic {
     for (let left = this.#random.whole(...prompts); left > 0; left -= 1) {
       this.#seed += 1;
       const text = this.#random.pick(PICTURES);
-      await this.#send(`${this.#box.comfy.url}/prompt`, {
+      await this.#send(`${this.#comfy}/prompt`, {
         prompt: picture({ checkpoint, steps, seed: this.#seed, text }),
       });
       this.#counts = { ...this.#counts, prompts: this.#counts.prompts + 1 };

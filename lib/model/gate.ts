@@ -50,6 +50,8 @@ export type GateEvent =
     | { readonly type: "gateAnswered"; readonly requestId: string; readonly reply: ArbiterReply }
     /** Once a second while something is held: deadlines don't depend on samples that may have stopped. */
     | { readonly type: "gateTicked" }
+    /** An ordered end begins: what is held passes, and so does whatever comes on connections that are still open. */
+    | { readonly type: "gateStopped" }
   );
 
 /** A verdict as data; the ticket is made by whoever delivers it. */

@@ -1,5 +1,6 @@
-import { viewHeld } from "../decide/gate_view.ts";
+import type { ArbiterState } from "../decide/arbiter_state.ts";
 import type { GateState } from "../decide/gate_state.ts";
+import { viewHeld } from "../decide/gate_view.ts";
 import type {
   Admission,
   AdmissionRequest,
@@ -14,6 +15,8 @@ import type { ArbiterReply } from "../model/arbitration.ts";
 import type { ArbiterEvent } from "../model/events.ts";
 import type { GateEffect, GateEvent, GateVerdict, GateView } from "../model/gate.ts";
 import type { Clock, Timer } from "../model/ports.ts";
+import type { HealthCheck } from "../model/services.ts";
+import { checkGate } from "./gate_health.ts";
 
 /** Deadlines are looked at once a second while somebody is held, whether or not there are samples. */
 const TICK_MS = 1_000;
@@ -25,6 +28,7 @@ const NO_URLS: GateUrls = { ollama: null, comfyui: null };
 export interface AdmissionParts {
   readonly clock: Clock;
   readonly state: () => GateState;
+  readonly arbiter: () => ArbiterState;
   readonly send: (event: GateEvent | ArbiterEvent) => void;
   /** Completes a record that the arbiter made. */
   readonly amend: (key: string, fields: Readonly<Record<string, unknown>>, reason: string) => void;
@@ -48,6 +52,7 @@ export class AdmissionService implements Admission {
   readonly #retries = new Map<string, { readonly sinceMs: number; readonly answer: (verdict: RetryVerdict) => void }>();
   #ticker: Timer | null = null;
   #urls = NO_URLS;
+  #problems: readonly string[] = [];
   /** Passed without the reducer, which didn't answer. */
   #stuck = 0;
 
@@ -55,9 +60,16 @@ export class AdmissionService implements Admission {
     this.#parts = parts;
   }
 
-  /** Where the gate listens, once it does. */
-  opened(urls: GateUrls): void {
+  /** Where the gate listens, once it does, and what of it could not be opened. */
+  opened({ urls, problems }: { readonly urls: GateUrls; readonly problems: readonly string[] }): void {
     this.#urls = urls;
+    this.#problems = problems;
+  }
+
+  check(): HealthCheck {
+    const { clock, state, arbiter } = this.#parts;
+    const standing = { gate: state(), arbiter: arbiter(), atMs: clock.monotonicMs() };
+    return checkGate({ ...standing, urls: this.#urls, problems: this.#problems });
   }
 
   view(): GateView {
@@ -145,6 +157,11 @@ export class AdmissionService implements Admission {
       asker.note = note;
       asker.held(note);
     }
+  }
+
+  /** Nobody is held any more: whoever comes from now on passes, marked. */
+  end(): void {
+    this.#send({ type: "gateStopped" });
   }
 
   /** Stops looking at deadlines. The reducer has answered everybody by then. */

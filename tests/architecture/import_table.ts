@@ -211,8 +211,8 @@ export const AREAS: readonly Area[] = [
     ...NONE,
     path: "lib/service.ts",
     values: [
-      ...["lib/model/", "lib/config/", "lib/gate_doors.ts", "lib/house.ts", "lib/record/", "lib/sample/", "lib/show/", "lib/system/"],
-      ...["lib/upstream/", "lib/workers/", "static/assets.ts"],
+      ...["lib/model/", "lib/config/", "lib/house.ts", "lib/record/", "lib/sample/", "lib/show/", "lib/system/"],
+      ...["lib/gate_doors.ts", "lib/upstream/", "lib/workers/", "static/assets.ts"],
     ],
     types: ["ffi/", "lib/ground.ts"],
     builtins: [],
