@@ -75,6 +75,8 @@ const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
   governor: renderGovernor,
   "set-governor": renderGovernor,
   benchmark: renderBenchmark,
+  dashboard: ({ url, path, expires_at: until }, style) =>
+    `${url ?? path}\n${style.dim(`Works once, until ${until}`)}\n`,
 };
 
 function renderMemory(ram: Answer<"memory">, style: Style): string {
@@ -118,11 +120,25 @@ function renderArbitration(view: Answer<"arbitration">, style: Style): string {
     ["lane", view.lane === null ? "free" : `${view.lane.job} for ${view.lane.cause}: ${view.lane.phase}`],
     ["waiting", view.waiting.map(({ kind, reason }) => `${kind} (${reason})`).join(", ") || "nobody"],
     ["kept", view.keep.join(", ") || "no model"],
+    ...gateRows(view),
     [
       "hand-offs",
       `${view.hand_offs}, ${view.late_hand_offs} of them late; last margin ${quantity(view.last_margin_ms, "ms", 0)}`,
     ],
   ], style) + "\n" + renderDecisions(view.decisions, style);
+}
+
+function gateRows({ gate, held, gate_counts: counts }: Answer<"arbitration">): readonly [string, string][] {
+  const urls = [gate.ollama, gate.comfyui].filter((url) => url !== null);
+  if (urls.length === 0) return [["gate", "off"]];
+  const open = Object.entries(counts.open).map(([why, count]) => `, ${count} unheld (${why})`).join("");
+  return [
+    ["gate", `${urls.join(", ")}: ${counts.passed} passed, ${counts.held} held first${open}`],
+    ...held.map(({ tenant, what, path, reason, since }): [string, string] => [
+      "held",
+      `${tenant} ${what ?? path} since ${clock(since)}: ${reason}`,
+    ]),
+  ];
 }
 
 const STATE_STYLE: Readonly<Record<string, "good" | "warn" | "bad" | "dim">> = {

@@ -5,6 +5,7 @@ import type { HistoryItem } from "../model/history.ts";
 import type { Timer } from "../model/ports.ts";
 import type { Services, Snapshot } from "../model/services.ts";
 import { gauge } from "./metrics_gauge.ts";
+import { gateFigures } from "./metrics_gate.ts";
 import { gpuGauges } from "./metrics_gpu.ts";
 
 /** Seconds: a yield takes a few tenths, a load from disk half a minute. */
@@ -22,7 +23,7 @@ export interface Metrics {
 /** Counts from now on, beginning with what the live history still holds of this service's time. */
 export function openMetrics(services: Services): Metrics {
   const registry = new Registry();
-  const gauges = [gpuGauges(registry), tenantGauges(registry), selfGauges(registry, services)];
+  const gauges = [gpuGauges(registry), tenantGauges(registry), gateFigures(registry), selfGauges(registry, services)];
   const moves = new Moves(registry, services.about.startedAtMs);
   const following: Timer = services.live.subscribe(({ history }) => moves.see(history));
   return {

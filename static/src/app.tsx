@@ -4,6 +4,7 @@ import { createDashboard, DashboardProvider } from "./live/dashboard.ts";
 import { CachePanel } from "./panels/cache_panel.tsx";
 import { ChartPanel } from "./panels/chart_panel.tsx";
 import { ComfyCard } from "./panels/comfy_card.tsx";
+import { GatePanel } from "./panels/gate_panel.tsx";
 import { GpuCard } from "./panels/gpu_card.tsx";
 import { Header } from "./panels/header.tsx";
 import { MemoryPanel } from "./panels/memory_panel.tsx";
@@ -26,6 +27,7 @@ import "./styles/cards.css";
 import "./styles/cache.css";
 import "./styles/timeline.css";
 import "./styles/past.css";
+import "./styles/gate.css";
 import "./styles/tuning.css";
 import "./styles/dialogs.css";
 
@@ -40,6 +42,7 @@ function App() {
           <OllamaCard />
           <ComfyCard />
           <RunsPanel />
+          <GatePanel />
           <GpuCard />
         </div>
         <ChartPanel />

@@ -22,6 +22,10 @@ export interface HistoryEvent {
   readonly consequence: string | null;
   readonly remedy: string | null;
   readonly isLate: boolean;
+  /** Its winner was held at the gate until then. */
+  readonly isGated: boolean;
+  /** How long the longest request was held for it. */
+  readonly heldMs: number | null;
 }
 
 export function readEvent(item: HistoryItem): HistoryEvent {
@@ -49,5 +53,7 @@ export function readEvent(item: HistoryItem): HistoryEvent {
     consequence: text("consequence"),
     remedy: text("remedy"),
     isLate: marginMs !== null && marginMs < 0,
+    isGated: item["gated"] === true,
+    heldMs: number("held_ms"),
   };
 }

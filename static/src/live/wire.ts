@@ -8,7 +8,8 @@ export type GpuProcess = Stats["gpu"]["breakdown"]["processes"][number];
 export type LoadedModel = Stats["ollama"]["loaded_models"][number];
 /** What is set on the card; where nothing can be set there is none. */
 export type Tuning = NonNullable<Stats["tuning"]>;
-export type Mode = Stats["arbitration"]["mode"];
+export type Arbitration = Stats["arbitration"];
+export type Mode = Arbitration["mode"];
 export type HealthReport = Answer<"health">;
 export type HealthCheck = HealthReport["checks"][number];
 export type WhyEntry = Answer<"why">["decisions"][number];

@@ -13,6 +13,9 @@ const JOBS = {
   purge: "Purging ComfyUI",
   switch: "Switching model",
   requestVram: "Making room",
+  hold: "Measuring",
+  reload: "Reloading a model",
+  endRunner: "Ending a runner",
 } as const;
 
 /** What moves VRAM just now and for whom, or who has the card while nothing moves. */

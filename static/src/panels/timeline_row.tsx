@@ -57,7 +57,12 @@ export function TimelineRow({ event, onWhy }: TimelineRowProps) {
             <span class={`kind kind-${kind.tone}`}>{kind.label}</span>
           </button>
           <span class="cell-models">{subjectOf(event)}</span>
-          {event.cause !== null && <span class="cell-cause">{words(event.cause)}</span>}
+          {event.cause !== null && !event.isGated && <span class="cell-cause">{words(event.cause)}</span>}
+          {event.isGated && (
+            <span class="chip chip-ok cell-gated" title={gateNote(event)}>
+              gated
+            </span>
+          )}
         </td>
         <td class="num" data-label="request">{cell(event, "requestMs", duration)}</td>
         <td class="num" data-label={event.kind === "swap" ? "load" : "confirmed"}>
@@ -82,6 +87,11 @@ export function TimelineRow({ event, onWhy }: TimelineRowProps) {
       )}
     </>
   );
+}
+
+function gateNote({ heldMs }: HistoryEvent): string {
+  const held = "Whoever asked for it was held at the gate until the memory was back";
+  return heldMs === null ? held : `${held}: ${duration(heldMs)}`;
 }
 
 /** Fields that a kind of event has; the others stay blank, since there is nothing to know. */
