@@ -63,6 +63,8 @@ class RunnerWatcher {
     this.#server = server;
     const before = this.#runners;
     const runners = before.filter((runner) => this.#isAlive(runner, pids));
+    // Its pid may belong to another child already.
+    for (const runner of before) if (!runners.includes(runner)) this.#seen.delete(runner.pid);
     if (server !== null) {
       const known = new Set(runners.map(({ pid }) => pid));
       for (const pid of pids) if (!known.has(pid)) runners.push(...this.#meet(pid, server));
