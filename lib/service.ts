@@ -4,6 +4,7 @@ import type { Loaded } from "./config/load.ts";
 import type { Places } from "./config/places.ts";
 import { cachePolicyOf, policyOf } from "./config/policy.ts";
 import { tuningPolicyOf } from "./config/tuning.ts";
+import { openDoors } from "./gate_doors.ts";
 import type { Ground } from "./ground.ts";
 import { type House, type HousePorts, openHouse } from "./house.ts";
 import { Failure, messageOf } from "./model/failure.ts";
@@ -21,6 +22,7 @@ import type { Listening } from "./show/listen.ts";
 import { openFiles } from "./system/files.ts";
 import { type Owner, type OwnerLock, takeLock } from "./system/owner_lock.ts";
 import { sdNotify } from "./system/sd_notify.ts";
+import { tcpLines } from "./system/tcp_lines.ts";
 import { connectComfy } from "./upstream/comfy.ts";
 import { connectOllama } from "./upstream/ollama.ts";
 import { connectArchive } from "./workers/archive_client.ts";
@@ -72,9 +74,10 @@ export async function openService(
     },
   });
   const report = (error: unknown, operation: string) => reportDefect(base, error, operation);
-  const [{ openRest }, { listen }, { assets }] = await Promise.all([
+  const [{ openRest }, { listen }, { returnMemory }, { assets }] = await Promise.all([
     import("./show/rest.ts"),
     import("./show/listen.ts"),
+    import("./show/memory_return.ts"),
     import("../static/assets.ts"),
   ]);
   const rest = openRest({ services: house.services, clock, access: () => access, assets, report });
@@ -84,17 +87,33 @@ export async function openService(
     hostname,
     port,
     socketPath: places.socketPath,
+    guard: { clock, lines: tcpLines(libc) },
     guardSocket: guardSocket(libc),
   });
   await Promise.race([house.ready, house.over]);
+  const doors = await openDoors({
+    config: { ...loaded.config.gate, ...ground.gate },
+    ground,
+    admission: house.admission,
+    clock,
+    log,
+    guardSocket: guardSocket(libc),
+  });
+  house.admission.opened(doors);
+  ground.through?.(doors.urls);
   systemd.ready(`Listening on ${listening.url}`);
   await store.append({
     atMs: clock.wallMs(),
     kind: "service",
     fields: { message: `HyperSwap ${VERSION} started`, version: VERSION },
   });
+  const returning = returnMemory({ clock, streams: () => rest.streams.clients, trim: () => libc.trimMemory() });
   const close = async () => {
+    returning.stop();
     systemd.stopping("Stopping");
+    // What is held passes once nobody decides any more, and ends with what else runs there.
+    house.admission.end();
+    await doors.close();
     // Streams first: a server that waits for its requests would wait for them for ever.
     await rest.close();
     await listening.stop();
@@ -210,7 +229,12 @@ export function retentionOf({ config }: Loaded): Retention {
 
 /** Who may do what, with the tokens read from their files. */
 export function accessOf({ config }: Loaded): AccessPolicy {
-  const tokens = config.access.tokens.map(({ name, secret, secret_file: file, scopes }) => {
+  const tokens = config.access.tokens.map(({ name, secret, secret_file: file, secret_env: variable, scopes }) => {
+    if (variable !== "" && secret === "") {
+      throw new Failure("invalid_input", `Cannot read the token "${name}": the variable ${variable} isn't set`, {
+        hint: "Set it for the service, for example with systemd's EnvironmentFile=, or use secret_file",
+      });
+    }
     if (file === "") return { name, secret, scopes };
     try {
       return { name, secret: Deno.readTextFileSync(file).split("\n")[0]?.trim() ?? "", scopes };

@@ -47,7 +47,17 @@ export function loadConfig(options: LoadOptions): Loaded {
   // JOURNAL_STREAM alone doesn't tell: desktops leak it into the terminals they start.
   const isJournal = (env["JOURNAL_STREAM"] ?? "") !== "" && !(options.isTerminal ?? Deno.stderr.isTerminal());
   const format = log.format === "auto" ? isJournal ? "journal" : "text" : log.format;
-  return { config: { ...parsed.data, log: { ...log, format } }, file, origins, surroundings: surroundingsOf(env) };
+  const access = { ...parsed.data.access, tokens: parsed.data.access.tokens.map((token) => withSecret(token, env)) };
+  const config = { ...parsed.data, access, log: { ...log, format } };
+  return { config, file, origins, surroundings: surroundingsOf(env) };
+}
+
+/** A token whose secret a variable holds has it from there; without the variable it stays empty, which only serving needs. */
+function withSecret<T extends { readonly secret_env: string; readonly secret: string }>(
+  token: T,
+  env: Readonly<Record<string, string>>,
+): T {
+  return token.secret_env === "" ? token : { ...token, secret: env[token.secret_env] ?? "" };
 }
 
 /** The file that counts and its text; null where none is named and none lies in the usual places. */

@@ -132,10 +132,12 @@ const access = z.strictObject({
       name: z.string().min(1).describe("what the log calls its bearer"),
       secret: z.string().default("").describe("the token itself; better in secret_file"),
       secret_file: z.string().default("").describe("file whose first line is the token"),
+      secret_env: z.string().default("").describe("environment variable that holds the token"),
       scopes: z.array(z.enum(["read", "operate", "tune", "admin"])).min(1).describe("what its bearer may do"),
-    }).refine(({ secret, secret_file: file }) => (secret === "") !== (file === ""), {
-      message: "takes either secret or secret_file",
-    }),
+    }).refine(
+      ({ secret, secret_file: file, secret_env: env }) => [secret, file, env].filter((one) => one !== "").length === 1,
+      { message: "takes either secret, secret_file or secret_env" },
+    ),
   ).default([]).describe("bearer tokens; required for any bind but loopback"),
 });
 

@@ -258,6 +258,8 @@ export type Scope = typeof SCOPES[number];
 export interface LoginLink {
   /** Works once. */
   readonly code: string;
+  /** Where the service listens; null as long as that isn't known. */
+  readonly baseUrl: string | null;
   readonly untilMs: WallMs;
 }
 
@@ -270,6 +272,8 @@ export interface Login {
 
 /** The dashboard's logins. */
 export interface Logins {
+  /** Says where the service listens, for the links from then on. */
+  servedAt(baseUrl: string): void;
   link(scopes: readonly Scope[]): LoginLink;
   /** Failure unauthorized for a code that was used, is too old or never was. */
   redeem(code: string): Login;

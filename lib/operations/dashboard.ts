@@ -16,7 +16,8 @@ export const dashboard = define({
     ),
   }),
   output: z.object({
-    path: z.string().describe("the link, below the service's address; its code stays in the browser"),
+    url: z.string().nullable().describe("the link, for a browser on this machine; null where the address isn't known"),
+    path: z.string().describe("the same below the service's address; its code stays in the browser"),
     expires_at: time("when it stops working unless it was used"),
     scopes: z.array(z.enum(SCOPES)),
   }),
@@ -25,7 +26,8 @@ export const dashboard = define({
   cli: { words: ["dashboard"] },
   tool: false,
   handle({ logins }, { scopes }) {
-    const { code, untilMs } = logins.link(scopes);
-    return { path: `/login#${code}`, expires_at: toIso(untilMs), scopes };
+    const { code, untilMs, baseUrl } = logins.link(scopes);
+    const path = `/login#${code}`;
+    return { url: baseUrl === null ? null : `${baseUrl}${path}`, path, expires_at: toIso(untilMs), scopes };
   },
 });

@@ -27,15 +27,21 @@ class LoginTable implements Logins {
   readonly #links = new Map<string, Kept>();
   readonly #sessions = new Map<string, Kept>();
 
+  #baseUrl: string | null = null;
+
   constructor(clock: Clock) {
     this.#clock = clock;
+  }
+
+  servedAt(baseUrl: string): void {
+    this.#baseUrl = baseUrl;
   }
 
   link(scopes: readonly Scope[]): LoginLink {
     const code = this.#secret();
     const untilMs = this.#clock.wallMs() + LINK_MS;
     keep(this.#links, digestOf(code), { kept: { scopes, untilMs }, most: MAX_LINKS });
-    return { code, untilMs };
+    return { code, untilMs, baseUrl: this.#baseUrl };
   }
 
   redeem(code: string): Login {

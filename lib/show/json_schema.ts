@@ -40,7 +40,7 @@ export function inputProperties(operation: { readonly input: z.ZodObject }): Rea
 }
 
 /** The schema of an answer; long work may answer with its run instead. */
-export function outputSchema(operation: Operation): Json {
+export function outputSchema(operation: Pick<Operation, "output" | "isLong">): Json {
   const own = plain(operation.output);
   return operation.isLong ? { type: "object", anyOf: [own, plain(RunWire)] } : own;
 }

@@ -172,7 +172,11 @@ Deno.test("a file that is no TOML is refused with the line", () => {
 Deno.test("a token needs its secret once, and no refusal shows it", () => {
   const token = (rest: string) => inFile(`[[access.tokens]]\nname = "grafana"\nscopes = ["read"]\n${rest}`);
   assert.equal(load(token('secret_file = "/run/secret"')).config.access.tokens[0]?.secret_file, "/run/secret");
-  assert.match(refusal(token("")).message, /access\.tokens\.0.*takes either secret or secret_file/);
+  assert.match(refusal(token("")).message, /access\.tokens\.0.*takes either secret, secret_file or secret_env/);
+  const byName = { env: { GRAFANA_TOKEN: "hush-hush-hush-hush" } };
+  const named = token('secret_env = "GRAFANA_TOKEN"');
+  assert.equal(load({ ...named, ...byName }).config.access.tokens[0]?.secret, "hush-hush-hush-hush");
+  assert.equal(load(named).config.access.tokens[0]?.secret, "", "a client of the service needs none");
   const both = refusal(token('secret = "hush-hush"\nsecret_file = "/run/secret"'));
   assert.ok(!both.message.includes("hush-hush"), both.message);
   const wrong = refusal(token("secret = 12345"));

@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import { FAILURES } from "../../lib/model/failure.ts";
-import { feeds, operations } from "../../lib/operations/registry.ts";
+import { downloads, feeds, operations } from "../../lib/operations/registry.ts";
 import { openApi } from "../../lib/show/openapi.ts";
+import { violations } from "../fuzz/schema.ts";
 
 // deno-lint-ignore no-explicit-any -- a test walks whatever the document holds
 type Any = any;
 
 const document: Any = JSON.parse(JSON.stringify(openApi("1.2.3")));
+
+/** What the door answers by itself. */
+const DOOR_OWN = ["log-in", "log-out"];
 
 /** Every object in the document with its pointer. */
 function* walk(value: unknown, pointer = "#"): Generator<[string, Record<string, unknown>]> {
@@ -33,7 +37,7 @@ Deno.test("it is OpenAPI 3.1 with what the format requires", () => {
         inPath.map((name) => [name, true]),
       );
       for (const parameter of operation.parameters) {
-        assert.ok(parameter.schema && ["path", "query"].includes(parameter.in));
+        assert.ok(parameter.schema && ["path", "query", "header"].includes(parameter.in));
       }
     }
   }
@@ -80,8 +84,11 @@ Deno.test("it lists every operation and feed, with its parameters and errors", (
   for (const { name, http } of feeds) {
     assert.ok(document.paths[http.path]?.get.responses[200].content["text/event-stream"], name);
   }
-  const count = Object.values<Any>(document.paths).flatMap((item) => Object.keys(item)).length;
-  assert.equal(count, operations.length + feeds.length);
+  const ids = Object.values<Any>(document.paths).flatMap((item) => Object.values<Any>(item)).map((one) =>
+    one.operationId
+  );
+  const named = new Set<string>([...operations, ...feeds, ...downloads].map(({ name }) => name));
+  assert.deepEqual(ids.filter((id) => !named.has(id)).sort(), DOOR_OWN, "something is described that nobody offers");
 });
 
 Deno.test("what is null when unknown says so, and units stand beside the figures", () => {
@@ -91,4 +98,39 @@ Deno.test("what is null when unknown says so, and units stand beside the figures
   assert.deepEqual([vram_used_gb.type, device_name.type], [["number", "null"], ["string", "null"]]);
   assert.ok(!JSON.stringify(document).includes(String(Number.MAX_SAFE_INTEGER)), "a limit that nobody chose");
   assert.deepEqual(Stats.required, Object.keys(Stats.properties), "a field may be missing instead of null");
+});
+
+Deno.test("every example fits what it is an example of, and nothing that takes or answers JSON lacks one", () => {
+  let examples = 0;
+  for (const [path, item] of Object.entries<Any>(document.paths)) {
+    for (const [method, operation] of Object.entries<Any>(item)) {
+      const contents = [operation.requestBody, ...Object.values<Any>(operation.responses)]
+        .flatMap((part) => part?.content?.["application/json"] ?? []);
+      for (const { schema, example } of contents) {
+        // A download is data of any size, and a run holds another operation's answer: neither has one typical form.
+        const isOpen = downloads.some(({ name }) => name === operation.operationId);
+        if (isOpen || JSON.stringify(schema).includes('schemas/Run"')) continue;
+        assert.notEqual(example, undefined, `${method} ${path}`);
+        assert.deepEqual(violations(schema, example, { root: document }), [], `${method} ${path}`);
+        examples += 1;
+      }
+      for (const { schema, example } of operation.parameters.filter((one: Any) => one.example !== undefined)) {
+        assert.deepEqual(violations(schema, example, { root: document }), [], `${method} ${path}`);
+      }
+    }
+  }
+  assert.ok(examples > 200);
+});
+
+Deno.test("every status it documents has a body described, and 502, 503 and 507 stand only where they can happen", () => {
+  for (const { name, fails } of operations) {
+    const responses = Object.values<Any>(document.paths).flatMap((item) => Object.values<Any>(item))
+      .find(({ operationId }) => operationId === name)?.responses;
+    for (const [code, status] of [["upstream", 502], ["unavailable", 503], ["wont_fit", 507]] as const) {
+      assert.equal(responses[status] !== undefined, fails.includes(code), `${name} ${status}`);
+    }
+    for (const [status, { content }] of Object.entries<Any>(responses)) {
+      assert.ok(status === "304" || content !== undefined, `${name} ${status}`);
+    }
+  }
 });
