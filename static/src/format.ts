@@ -58,6 +58,11 @@ const PROPER: Readonly<Record<string, string>> = {
   vram: "VRAM",
 };
 
+/** A lever in words, without the unit that its values carry. */
+export function leverName(lever: string): string {
+  return words(lever).replace(/ (w|mhz)$/, "");
+}
+
 /** `free-vram` → "free VRAM": identifiers as words. */
 export function words(identifier: string): string {
   return identifier.split(/[_-]/).map((word) => PROPER[word.toLowerCase()] ?? word).join(" ");

@@ -247,7 +247,7 @@ scenes["levers are set on trial, and profiles saved and deleted, as the forms sa
   await tuning.getByText("It is set").waitFor();
   await tuning.getByText("Save or delete a profile").click();
   await tuning.getByLabel("Name", { exact: true }).fill("fast");
-  await tuning.getByRole("textbox", { name: "core offset mhz" }).fill("150");
+  await tuning.getByRole("textbox", { name: "core offset" }).fill("150");
   await tuning.getByLabel("On trial for, s").fill("60");
   await tuning.getByRole("button", { name: "Save", exact: true }).click();
   await tuning.getByText("It is saved").waitFor();

@@ -3,7 +3,7 @@ import type { Action } from "../live/action.ts";
 import { call } from "../live/call.ts";
 import { sayChanged } from "../live/change.ts";
 import type { LeverRow } from "../live/overclock.ts";
-import { words } from "../format.ts";
+import { leverName } from "../format.ts";
 
 /** What a change on trial is given, unless somebody says otherwise. */
 const TRIAL_S = 30;
@@ -18,7 +18,7 @@ export function LeverForm({ levers, action }: { readonly levers: readonly LeverR
   const lever = settable.find((row) => row.lever === picked) ?? settable[0];
   if (lever === undefined) return <p class="faint">No lever of this card can be set.</p>;
   const set = (wanted: string) =>
-    void action.run(`Setting ${words(lever.lever)}`, async () =>
+    void action.run(`Setting ${leverName(lever.lever)}`, async () =>
       sayChanged(
         await call("set-lever", { lever: lever.lever, value: wanted, confirm_within_s: Number(trialS) }),
       ));
@@ -31,7 +31,7 @@ export function LeverForm({ levers, action }: { readonly levers: readonly LeverR
       <label class="field" for={`${id}-lever`}>
         <span class="field-label">Lever</span>
         <select id={`${id}-lever`} value={lever.lever} onChange={(event) => pick(event.currentTarget.value)}>
-          {settable.map((row) => <option key={row.lever} value={row.lever}>{words(row.lever)}</option>)}
+          {settable.map((row) => <option key={row.lever} value={row.lever}>{leverName(row.lever)}</option>)}
         </select>
       </label>
       <label class="field" for={`${id}-value`}>

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { Action } from "../live/action.ts";
 import { call } from "../live/call.ts";
 import type { LeverRow } from "../live/overclock.ts";
-import { words } from "../format.ts";
+import { leverName, words } from "../format.ts";
 import { ConfirmDialog } from "../parts/confirm_dialog.tsx";
 import { Unknown } from "../parts/value.tsx";
 import { LeverForm } from "./lever_form.tsx";
@@ -54,7 +54,7 @@ function Row({ lever }: { readonly lever: LeverRow }) {
   const isRefused = verdict !== null && !["honoured", "unverified", "not_supported"].includes(verdict);
   return (
     <tr>
-      <th scope="row">{words(lever.lever).replace(/ (w|mhz)$/, "")}</th>
+      <th scope="row">{leverName(lever.lever)}</th>
       <td class="num faint">
         {min === null || max === null ? <Unknown why={evidence} /> : `${min} to ${max}\u2009${unit}`}
       </td>

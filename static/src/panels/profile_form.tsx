@@ -3,7 +3,7 @@ import type { Action } from "../live/action.ts";
 import { call } from "../live/call.ts";
 import { sayChanged } from "../live/change.ts";
 import type { LeverRow, Profile } from "../live/overclock.ts";
-import { words } from "../format.ts";
+import { leverName } from "../format.ts";
 import { ConfirmDialog } from "../parts/confirm_dialog.tsx";
 
 interface Props {
@@ -43,7 +43,7 @@ export function ProfileForm({ profiles, levers, action }: Props) {
         </label>
         {settable.map(({ lever, min, max, unit }) => (
           <label key={lever} class="field" for={`${id}-${lever}`}>
-            <span class="field-label">{words(lever)}</span>
+            <span class="field-label">{leverName(lever)}</span>
             <input
               id={`${id}-${lever}`}
               type="text"
