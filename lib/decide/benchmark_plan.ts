@@ -1,9 +1,9 @@
 /** Which models a benchmark goes between, and in which order: what was resident comes last, so that it is there again. */
 import type { Refusal } from "../model/arbitration.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { Sample } from "../model/sample.ts";
 import type { InstalledModel } from "../model/tenants.ts";
 import { refusal, refuseUnknown } from "./switch_plan.ts";
-import { isSameModel } from "./yield_targets.ts";
 
 export type BenchmarkPlan =
   /** The transitions of one round trip, in order; with one model, it is unloaded and loaded again. */

@@ -5,6 +5,7 @@
  */
 import type { YieldResult } from "../model/arbitration.ts";
 import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
 import { isSameProcess, type ProcessId, type Runner } from "../model/tenants.ts";
 import type { MonotonicMs } from "../model/units.ts";
@@ -12,7 +13,7 @@ import type { ArbiterState, ArbiterStep, LaneJob, Waiting } from "./arbiter_stat
 import { type MarginWatch, watchGrowth, watchMarginOf } from "./margin.ts";
 import { comfyHoldings } from "./purge_job.ts";
 import { viewOf } from "./residual.ts";
-import { findTargets, isSameModel, type Target } from "./yield_targets.ts";
+import { findTargets, type Target } from "./yield_targets.ts";
 
 /** Pause before an insister is asked to go again, by how often it came back within a minute. */
 const PAUSES_MS = [2_000, 8_000, 30_000] as const;

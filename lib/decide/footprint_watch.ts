@@ -4,11 +4,12 @@
  * is counted, and said.
  */
 import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
+import { canonical } from "../model/model_names.ts";
 import { isSameProcess, type ResidentModel, type Runner } from "../model/tenants.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep } from "./arbiter_state.ts";
 import { counting, isAlike, knownNeed, type Measurement, remember } from "./footprint.ts";
-import { canonical, matchRows } from "./yield_targets.ts";
+import { matchRows } from "./yield_targets.ts";
 
 /** Within this much it holds what it held a second ago. */
 const LEVEL_BYTES = 64 * 2 ** 20;

@@ -1,9 +1,9 @@
 /** The line at the gate: interactive before batch, and by arrival; whoever has waited for long enough counts as interactive. */
 import { type AdmissionRequest, PRIORITIES, type Priority } from "../model/admission.ts";
 import type { GatePolicy } from "../model/gate.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import type { GateState, Waiter } from "./gate_state.ts";
-import { isSameModel } from "./yield_targets.ts";
 
 /** The header's word, then what is configured for the path or the model, else interactive. */
 export function priorityOf({ priority, path, model }: AdmissionRequest, { batch }: GatePolicy): Priority {

@@ -1,13 +1,13 @@
 /** The watch on a hand-off's winner, and whether a yield that is under way serves it already. */
 import type { ArbiterRequest } from "../model/arbitration.ts";
 import type { ArbiterEffect, Generation } from "../model/events.ts";
+import { canonical } from "../model/model_names.ts";
 import type { Sample } from "../model/sample.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep } from "./arbiter_state.ts";
 import { recordKey } from "./lane_results.ts";
 import { marginFields, watchMarginOf } from "./margin.ts";
 import { comfyHoldings } from "./purge_job.ts";
-import { canonical } from "./yield_targets.ts";
 
 export type HandOffRequest = Extract<ArbiterRequest, { kind: "handOff" }>;
 

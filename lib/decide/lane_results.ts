@@ -7,6 +7,7 @@ import {
   type YieldResult,
 } from "../model/arbitration.ts";
 import type { ArbiterEffect, Generation } from "../model/events.ts";
+import { canonical } from "../model/model_names.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import { endRecord, purgeRecord, swapRecord, yieldRecord } from "./arbiter_records.ts";
 import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
@@ -19,7 +20,6 @@ import type { ReloadJob } from "./reload_job.ts";
 import { noteReload, noteTried } from "./spill.ts";
 import { noteStuck } from "./stuck.ts";
 import { mergeWatched, watchHeld } from "./watched.ts";
-import { canonical } from "./yield_targets.ts";
 
 interface Ending {
   /** Somebody waits for the job's answer. */

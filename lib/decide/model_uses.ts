@@ -1,7 +1,7 @@
 /** How much each model was used lately, and what keeping it in memory saves; from the event log. */
 import type { HistoryItem } from "../model/history.ts";
+import { canonical } from "../model/model_names.ts";
 import type { WallMs } from "../model/units.ts";
-import { canonical } from "./yield_targets.ts";
 
 /** After this time a use counts half. */
 const HALF_LIFE_MS = 3 * 86_400_000;

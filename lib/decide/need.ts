@@ -4,12 +4,12 @@
  */
 import type { HolderShare } from "../model/arbitration.ts";
 import type { Need } from "../model/footprints.ts";
+import { canonical } from "../model/model_names.ts";
 import type { Policy } from "../model/policy.ts";
 import type { AttributedProcess, GpuState, Sample } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { Footprints } from "./footprint.ts";
 import { counting, knownNeed } from "./footprint.ts";
-import { canonical } from "./yield_targets.ts";
 
 /** The key under which ComfyUI's need is configured and learned. */
 export const COMFY_KEY = "comfyui";

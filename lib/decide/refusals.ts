@@ -4,6 +4,7 @@
  * next try fits. The server's children are read four times a second; what lived shorter stays unseen.
  */
 import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { Sample } from "../model/sample.ts";
 import { isSameProcess, type ProcessId, type Runner } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
@@ -11,7 +12,7 @@ import { toGib } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep, Waiting } from "./arbiter_state.ts";
 import { describeHolders, fits, freeOf, holdersIn, needOf } from "./need.ts";
 import { holdsModels } from "./purge_job.ts";
-import { isSameModel, matchRows, openRows } from "./yield_targets.ts";
+import { matchRows, openRows } from "./yield_targets.ts";
 
 /** A client that tries again and again is told of, and reclaimed for, at most this often. */
 const QUIET_MS = 30_000;

@@ -3,13 +3,14 @@
  * each is told of; room is made from an idle ComfyUI, and it is reloaded once, when its runner does nothing.
  */
 import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
+import { canonical, isSameModel } from "../model/model_names.ts";
 import type { GpuState, Sample } from "../model/sample.ts";
 import { isSameProcess, type OllamaState, type ResidentModel, type Runner } from "../model/tenants.ts";
 import { type Bytes, type MonotonicMs, toGib } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep, Waiting } from "./arbiter_state.ts";
 import { describeHolders, fits, freeOf, holdersOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
-import { canonical, isRowTaken, isSameModel, matchRows } from "./yield_targets.ts";
+import { isRowTaken, matchRows } from "./yield_targets.ts";
 
 /** Below this share of what Ollama says, the driver's bytes contradict it. */
 const LEAST_SHARE = 0.8;

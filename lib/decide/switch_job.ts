@@ -2,6 +2,7 @@
 import type { ArbiterReply, Cause, PcieLink, PurgeResult, Refusal, YieldResult } from "../model/arbitration.ts";
 import type { LoadResidency } from "../model/cache.ts";
 import type { ArbiterEffect, ArbiterEvent, Generation, LoadOutcome } from "../model/events.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { LoadReply } from "../model/ports.ts";
 import type { GpuState } from "../model/sample.ts";
 import type { Runner } from "../model/tenants.ts";
@@ -12,7 +13,6 @@ import { type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
 import { cantFit, nextMove, refusal, refuseEarly, refusePreempted, refuseUnknown } from "./switch_plan.ts";
 import { beginSettle, concludeSwitch, generationOf, settle } from "./switch_settle.ts";
 import { startYield, stepYield, type YieldJob } from "./yield_job.ts";
-import { isSameModel } from "./yield_targets.ts";
 
 /** What is added to the configured deadline of a load before it is taken for lost: act/ hangs up first. */
 const DEADLINE_GRACE_MS = 1_000;

@@ -1,12 +1,13 @@
 /** What a switch does next (OPERATIONS.md, switch-model): fits → load; else evict the others; else reclaim ComfyUI. */
 import type { Refusal } from "../model/arbitration.ts";
 import { didYouMean } from "../model/did_you_mean.ts";
+import { canonical, isSameModel } from "../model/model_names.ts";
 import type { Sample } from "../model/sample.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { JobContext } from "./job.ts";
 import { describeHolders, fits, holdersIn, needOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
-import { canonical, findTargets, isRowTaken, isSameModel, type Target } from "./yield_targets.ts";
+import { findTargets, isRowTaken, type Target } from "./yield_targets.ts";
 
 export type NextMove =
   | { readonly kind: "load"; readonly reason: string }

@@ -1,6 +1,7 @@
 /** After a load: read back what it takes and whether it spilled, and put the answer together. */
 import type { LoadFigures, SwapPhases, SwitchResult } from "../model/arbitration.ts";
 import type { ArbiterEvent, Generation } from "../model/events.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { LoadReply } from "../model/ports.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
 import type { ResidentModel, Runner } from "../model/tenants.ts";
@@ -10,7 +11,7 @@ import { classifyLoad, explainSwap } from "./classify.ts";
 import type { JobContext } from "./job.ts";
 import { bytesOf } from "./release.ts";
 import type { SwitchJob, SwitchStep } from "./switch_job.ts";
-import { isSameModel, matchRows } from "./yield_targets.ts";
+import { matchRows } from "./yield_targets.ts";
 
 /** How long the look at what was loaded may take. */
 const SETTLE_MS = 500;

@@ -1,5 +1,5 @@
 /** What makes the arbiter act by itself: ComfyUI gets work, or has had none for a while (SPEC 2.2, 2.3). */
-import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
+import { type ArbiterEvent, GENERATIONS_PER_JOB } from "../model/events.ts";
 import type { Sample } from "../model/sample.ts";
 import type { ArbiterState, ArbiterStep, Waiting } from "./arbiter_state.ts";
 import { peakOf } from "./footprint.ts";
@@ -11,7 +11,7 @@ import { COMFY_KEY, fits, freeOf, needOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
 import { preemptReload } from "./reload_job.ts";
 import { preemptSwitch } from "./switch_job.ts";
-import { canonical, findTargets, isRowTaken } from "./yield_targets.ts";
+import { findTargets, isRowTaken } from "./yield_targets.ts";
 
 /** ComfyUI starts work → every resident model not kept goes, unless both fit. Decided on the status frame itself. */
 export function yieldForComfy(state: ArbiterState, event: ArbiterEvent): ArbiterStep {

@@ -4,6 +4,7 @@
  */
 import type { Refusal } from "../model/arbitration.ts";
 import type { Need, PlanRequest, PlanStep, WorkloadPlan } from "../model/footprints.ts";
+import { isSameModel } from "../model/model_names.ts";
 import { type Bytes, toGib } from "../model/units.ts";
 import type { ArbiterState } from "./arbiter_state.ts";
 import type { JobContext } from "./job.ts";
@@ -11,7 +12,7 @@ import { COMFY_KEY, describeHolders, findNeed, fits, freeOf, holdersOf } from ".
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
 import { nextMove, refuseEarly } from "./switch_plan.ts";
 import { chooseYield } from "./triggers.ts";
-import { findTargets, isSameModel } from "./yield_targets.ts";
+import { findTargets } from "./yield_targets.ts";
 
 type Outcome = Pick<WorkloadPlan, "verdict" | "steps" | "refusal" | "message">;
 

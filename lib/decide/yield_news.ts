@@ -1,5 +1,6 @@
 /** What a yield learns from an event, before anything is decided from it. */
 import type { ArbiterEvent } from "../model/events.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { BarrierReading } from "../model/sample.ts";
 import { isSameProcess, type ResidentModel, type Runner } from "../model/tenants.ts";
 import type { Bytes } from "../model/units.ts";
@@ -9,7 +10,7 @@ import { isSteady, settleResidual } from "./residual.ts";
 import { noEvidence, observe } from "./runner_evidence.ts";
 import { heldTargets, isAlive, unmeasuredReason } from "./yield_evidence.ts";
 import type { YieldJob } from "./yield_job.ts";
-import { findTargets, isSameModel, type ModelUnload, type Target, unloadsOf } from "./yield_targets.ts";
+import { findTargets, type ModelUnload, type Target, unloadsOf } from "./yield_targets.ts";
 
 /** Times a model is asked to go: once more after a refusal, which may have been a passing one. */
 const MOST_ATTEMPTS = 2;

@@ -3,6 +3,7 @@
  * process is exact (manifest → weight blob → the child whose `--model` ends in it); a runner without a row is still
  * loading; a row without a runner is a ghost (the runner crashed, Ollama hasn't noticed).
  */
+import { isSameModel } from "../model/model_names.ts";
 import type { OllamaState, ResidentModel, Runner } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
 
@@ -37,16 +38,6 @@ export interface Scope {
 
 /** Installed models and their blobs: what tells names apart. */
 export type Names = Pick<OllamaState, "installed" | "blobsByDigest">;
-
-/** The form in which names are compared: lower case, with a tag, without the default host and namespace. */
-export function canonical(name: string): string {
-  const lower = name.toLowerCase().replace(/^registry\.ollama\.ai\//, "").replace(/^library\//, "");
-  return lower.lastIndexOf(":") > lower.lastIndexOf("/") ? lower : `${lower}:latest`;
-}
-
-export function isSameModel(a: string, b: string): boolean {
-  return canonical(a) === canonical(b);
-}
 
 /** True when a row belongs to the scope, by any of its names: one blob may be installed under several tags. */
 export function isRowTaken(row: ResidentModel, scope: Scope, names: Names): boolean {

@@ -1,11 +1,11 @@
 /** One of Ollama's model stores: manifests → weight blobs. */
 import { createHash } from "node:crypto";
+import { displayName } from "../model/model_names.ts";
 import type { CatalogueProblem, FileFacts, Files } from "../model/catalogue.ts";
 import { messageOf } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
 import type { Bytes } from "../model/units.ts";
 import { MalformedBody } from "../upstream/json_fields.ts";
-import { displayName } from "../upstream/ollama_names.ts";
 import { FolderCache } from "./folder_cache.ts";
 import { isCloudConfig, type Layer, type Manifest, parseManifest } from "./manifest.ts";
 

@@ -5,12 +5,12 @@ import { AutotunePerformer, type PrepareWorkload } from "../act/perform_autotune
 import { planSweep, type SweepAround } from "../decide/autotune_plan.ts";
 import type { AutotuneState } from "../decide/autotune_state.ts";
 import { viewSweep } from "../decide/autotune_view.ts";
-import { isSameModel } from "../decide/yield_targets.ts";
 import type { Autotune, SweepEffect, SweepEvent, SweepReply, SweepRequest, SweepResult } from "../model/autotune.ts";
 import { didYouMean } from "../model/did_you_mean.ts";
 import type { ArbiterEvent } from "../model/events.ts";
 import { Failure } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
+import { isSameModel } from "../model/model_names.ts";
 import type { Clock, ComfyApi, ComfyCompletion, Log, OllamaApi, Store } from "../model/ports.ts";
 import type { Arbitration, CallOptions } from "../model/services.ts";
 import { connectComfyWork } from "../upstream/comfy_work.ts";

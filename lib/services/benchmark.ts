@@ -2,7 +2,6 @@
 import type { ArbiterState } from "../decide/arbiter_state.ts";
 import { planBenchmark } from "../decide/benchmark_plan.ts";
 import { isComfyBusy } from "../decide/lane.ts";
-import { isSameModel } from "../decide/yield_targets.ts";
 import type { YieldResult } from "../model/arbitration.ts";
 import type { BenchmarkLeg, BenchmarkRequest, BenchmarkResult, BenchmarkSummary } from "../model/benchmark.ts";
 import { Failure, messageOf } from "../model/failure.ts";
@@ -11,6 +10,7 @@ import type { Clock, Log, Store } from "../model/ports.ts";
 import type { Arbitration, Benchmark, CallOptions, Progress } from "../model/services.ts";
 import { round } from "../model/units.ts";
 import { distributionOf } from "../model/distribution.ts";
+import { isSameModel } from "../model/model_names.ts";
 
 /** Long enough for tokens a second to mean something; bounded by what one answer may have. */
 const PROMPT = "Count from 1 to 100 in words, one number a line.";

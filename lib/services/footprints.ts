@@ -1,7 +1,7 @@
 import { type LoadBook, NO_LOADS, noteLoad } from "../decide/calibration.ts";
 import { type Footprints, remember } from "../decide/footprint.ts";
-import { canonical } from "../decide/yield_targets.ts";
 import type { HistoryItem } from "../model/history.ts";
+import { canonical } from "../model/model_names.ts";
 import { GIB } from "../model/units.ts";
 
 /** Bandwidths that calibrate, from the swaps that an earlier service kept, newest first as the store gives them. */

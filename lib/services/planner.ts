@@ -14,11 +14,11 @@ import { contextOf } from "../decide/lane.ts";
 import { COMFY_KEY } from "../decide/need.ts";
 import type { PartialBook } from "../decide/partial_load.ts";
 import { planWorkload } from "../decide/workload_plan.ts";
-import { canonical } from "../decide/yield_targets.ts";
 import type { ClassLimits } from "../model/arbitration.ts";
 import { Failure } from "../model/failure.ts";
 import type { FootprintRow, LoadTimes, PlanRequest, WorkloadPlan } from "../model/footprints.ts";
 import type { HistoryItem } from "../model/history.ts";
+import { canonical } from "../model/model_names.ts";
 import type { Clock, Store } from "../model/ports.ts";
 import type { Planner } from "../model/services.ts";
 

@@ -3,7 +3,7 @@ import type { Proc } from "../../lib/model/ports.ts";
 import { type TenantProcesses, tenantProcesses } from "../../lib/sample/tenant_processes.ts";
 import { connectOllama } from "../../lib/upstream/ollama.ts";
 import { classifyOllamaFailure } from "../../lib/upstream/ollama_failures.ts";
-import { findModel, isSameModel } from "../../lib/upstream/ollama_names.ts";
+import { isSameModel } from "../../lib/model/model_names.ts";
 import { clause, eventually, type Subject } from "./subject.ts";
 
 export interface OllamaSubject extends Subject {
@@ -158,6 +158,6 @@ async function enter(subject: OllamaSubject): Promise<World> {
 /** Leaves nothing resident. */
 async function leave({ subject, api }: World): Promise<void> {
   const resident = (await subject.until(api.ps(LIVE))).map(({ name }) => name);
-  for (const name of resident) await subject.until(api.unload(findModel(name, resident) ?? name, LIVE));
+  for (const name of resident) await subject.until(api.unload(name, LIVE));
   await eventually(subject, async () => (await api.ps(LIVE)).length === 0, { limitMs: 20_000, what: "an empty list" });
 }

@@ -1,8 +1,8 @@
 /** What random histories met, and what only shows over time: whoever creeps back is asked to go a bounded number of times. */
 import assert from "node:assert/strict";
 import type { ArbiterEffect, ArbiterEvent } from "../../lib/model/events.ts";
+import { isSameModel } from "../../lib/model/model_names.ts";
 import type { ArbiterState } from "../../lib/decide/arbiter_state.ts";
-import { isSameModel } from "../../lib/decide/yield_targets.ts";
 import { type Judge, MODELS } from "./world.ts";
 
 const MINUTE_MS = 60_000;

@@ -1,7 +1,8 @@
+import { canonical } from "../../lib/model/model_names.ts";
 import assert from "node:assert/strict";
 import { knownNeed, peakOf, remember } from "../../lib/decide/footprint.ts";
 import { fits, needOf } from "../../lib/decide/need.ts";
-import { canonical, findTargets, isRowTaken, matchRows } from "../../lib/decide/yield_targets.ts";
+import { findTargets, isRowTaken, matchRows } from "../../lib/decide/yield_targets.ts";
 import { blobOf, gib, installed, ollama, policy, row, runner } from "./stories.ts";
 
 const ALL = { models: null, keep: [] };

@@ -1,13 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import {
-  displayName,
-  findModel,
-  isSameModel,
-  normalizeModelName,
-  parseModelName,
-  suggestModel,
-} from "../../lib/upstream/ollama_names.ts";
+import { canonical, displayName, isSameModel, parseModelName } from "../../lib/model/model_names.ts";
 
 for (
   const [spelling, display] of [
@@ -23,14 +16,15 @@ for (
   ]
 ) {
   Deno.test(`${spelling} is shown as ${display}`, () => {
-    assert.equal(normalizeModelName(spelling ?? ""), display);
+    const name = parseModelName(spelling ?? "");
+    assert.ok(name !== null);
+    assert.equal(displayName(name), display);
   });
 }
 
-Deno.test("what can't be a name is told, and passed through unchanged", () => {
+Deno.test("what can't be a name is told", () => {
   for (const text of ["a b/c:::d", "", "-tiny", "a/b/c/d", "tiny:", "/tiny", `${"x".repeat(81)}`]) {
     assert.equal(parseModelName(text), null, text);
-    assert.equal(normalizeModelName(text), text.trim());
   }
 });
 
@@ -39,8 +33,7 @@ Deno.test("spellings of one model are the same, whatever their case; other tags 
   assert.ok(isSameModel("Registry.Ollama.AI/library/tiny", "tiny"));
   assert.ok(!isSameModel("tiny", "tiny:v1"));
   assert.ok(!isSameModel("ns/tiny", "tiny"));
-  assert.equal(findModel("QWEN3", ["tiny:latest", "qwen3:latest"]), "qwen3:latest");
-  assert.equal(findModel("qwen", ["tiny:latest", "qwen3:latest"]), null);
+  assert.equal(canonical("Registry.Ollama.AI/Library/Tiny"), "tiny:latest");
 });
 
 Deno.test("a display form is a fixed point", () => {
@@ -48,17 +41,6 @@ Deno.test("a display form is a fixed point", () => {
   const name = fc.record({ host: part, namespace: part, model: part, tag: part });
   fc.assert(fc.property(name, (parts) => {
     const shown = displayName(parts);
-    assert.equal(normalizeModelName(shown), shown);
     assert.deepEqual(parseModelName(shown), { ...parts });
   }));
-});
-
-Deno.test("the nearest model is suggested: another tag first, then a slip, else none", () => {
-  const names = ["gemma3:12b", "qwen3:27b", "ns/llama3.1:8b", "nomic-embed-text:latest"];
-  assert.equal(suggestModel("qwen3", names), "qwen3:27b");
-  assert.equal(suggestModel("llama3.1", names), "ns/llama3.1:8b");
-  assert.equal(suggestModel("gema3", names), "gemma3:12b");
-  assert.equal(suggestModel("nomic", names), "nomic-embed-text:latest");
-  assert.equal(suggestModel("stable-diffusion", names), null);
-  assert.equal(suggestModel("qwen3", []), null);
 });

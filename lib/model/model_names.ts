@@ -1,5 +1,3 @@
-import { didYouMean } from "../model/did_you_mean.ts";
-
 /**
  * Model names as Ollama writes them: `[scheme://][host/][namespace/]model[:tag]`. Two spellings of one model compare
  * equal here; Ollama echoes a name as it was sent, but lists it in its shortest form, always with a tag.
@@ -42,35 +40,17 @@ export function displayName({ host, namespace, model, tag }: ModelName): string 
   return equalsIgnoringCase(namespace, DEFAULT_NAMESPACE) ? `${model}:${tag}` : `${namespace}/${model}:${tag}`;
 }
 
-/** A name in its display form; text that can't be a name comes back trimmed. */
-export function normalizeModelName(text: string): string {
+/** The form in which names are compared: lower case, as Ollama's own look-up takes them, with a tag and no defaults. */
+export function canonical(text: string): string {
   const name = parseModelName(text);
-  return name === null ? text.trim() : displayName(name);
+  if (name !== null) return displayName(name).toLowerCase();
+  const lower = text.trim().toLowerCase();
+  return lower.lastIndexOf(":") > lower.lastIndexOf("/") ? lower : `${lower}:${DEFAULT_TAG}`;
 }
 
-/** True when both spell the same model; case doesn't count, as in Ollama's own look-up. */
+/** True when both spell the same model. */
 export function isSameModel(a: string, b: string): boolean {
-  return equalsIgnoringCase(normalizeModelName(a), normalizeModelName(b));
-}
-
-/** The listed name that `wanted` means (with the listing's casing), or null. */
-export function findModel(wanted: string, names: readonly string[]): string | null {
-  return names.find((name) => isSameModel(name, wanted)) ?? null;
-}
-
-/** The listed name that `wanted` most likely meant, or null. Another tag of the same model is nearer than any slip. */
-export function suggestModel(wanted: string, names: readonly string[]): string | null {
-  const stem = stemOf(normalizeModelName(wanted));
-  const stems = new Map(names.toReversed().map((name) => [stemOf(normalizeModelName(name)).toLowerCase(), name]));
-  const nearestStem = stems.get(stem.toLowerCase()) ?? null;
-  if (nearestStem !== null) return nearestStem;
-  const near = didYouMean(stem, [...stems.keys()]);
-  return near === null ? didYouMean(wanted, names) : stems.get(near) ?? null;
-}
-
-/** The model's own name: no host, namespace or tag. */
-function stemOf(name: string): string {
-  return name.slice(name.lastIndexOf("/") + 1).replace(/:[^:]*$/, "");
+  return a === b || canonical(a) === canonical(b);
 }
 
 function equalsIgnoringCase(a: string, b: string): boolean {
