@@ -2,6 +2,21 @@
 import { configKeys, FLAG_KEYS } from "../config/keys.ts";
 export { VERSION } from "../model/version.ts";
 
+/** How this very program is started again. */
+export interface Program {
+  readonly path: string;
+  /** Before its own arguments. */
+  readonly args: readonly string[];
+  /** False: from source, by a Deno that is somebody else's. */
+  readonly isBinary: boolean;
+}
+
+export function thisProgram(): Program {
+  const path = Deno.execPath();
+  if (Deno.build.standalone) return { path, args: [], isBinary: true };
+  return { path, args: ["run", "-A", new URL("../../main.ts", import.meta.url).pathname], isBinary: false };
+}
+
 /** What each flag of `serve` and `demo` means, for their help. */
 export function serviceFlags(): Readonly<Record<string, string>> {
   const descriptions = new Map(configKeys().map((key) => [key.path, key.description]));

@@ -8,6 +8,7 @@ const ADDRESS = {
   token: "a token of access.tokens",
 } as const;
 const JSON_FLAG = { json: "print one JSON document" } as const;
+const FROM = "ISO 8601 UTC, or how long ago: 90s, 30m, 24h, 7d";
 const CLIENT = {
   client: "claude-desktop, cursor, antigravity or vscode; left out, every one that is installed",
   print: "show what would stand there, and write nothing",
@@ -23,6 +24,11 @@ export function extraCommands(serviceFlags: Readonly<Record<string, string>>): r
     { words: ["serve"], brief: "Run the service on this machine", flags: serviceFlags },
     { words: ["demo"], brief: "Run the service on a simulated box, with traffic", flags: serviceFlags },
     { words: ["top"], brief: "The whole box, live, until q or Ctrl-C", flags: { ...JSON_FLAG, ...ADDRESS } },
+    {
+      words: ["export"],
+      brief: "Events, telemetry or autotune as JSON or CSV on standard output: hyperswap export events --from 24h",
+      flags: { what: "events, telemetry or autotune", format: "json or csv", from: FROM, to: "until when", ...ADDRESS },
+    },
     {
       words: ["mcp"],
       brief: "Speak MCP on standard input and output (also --stdio), or over HTTP+SSE (--sse, on --port 8001)",
