@@ -71,6 +71,9 @@ export interface Watched {
   readonly needsUnload: boolean;
   /** Nobody asked for its yield: it is unloaded only while the mode is auto and ComfyUI has work. */
   readonly isAutomatic: boolean;
+  /** How often it was asked since its yield ended, and when it was last asked at all. */
+  readonly asks: number;
+  readonly askedMs: MonotonicMs;
 }
 
 export interface ComfyNews {

@@ -3,12 +3,14 @@ import type { YieldResult } from "../model/arbitration.ts";
 import { type ArbiterEffect, type ArbiterEvent, NO_JOB } from "../model/events.ts";
 import type { Sample } from "../model/sample.ts";
 import { isSameProcess } from "../model/tenants.ts";
-import { round } from "../model/units.ts";
+import { type MonotonicMs, round } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep, LaneJob, Watched } from "./arbiter_state.ts";
 import { isRowTaken, matchRows, type Target } from "./yield_targets.ts";
 
 /** Runners watched at once; a box has a handful. */
 const MOST_WATCHED = 32;
+/** Pause before a model that stays busy is asked again (SPEC 2.1: back off per model). */
+const PAUSES_MS = [2_000, 8_000, 30_000] as const;
 
 /** The runners to go on watching after a yield that left some behind. */
 export function watchHeld(
@@ -28,6 +30,8 @@ export function watchHeld(
       sinceMs: atMs,
       needsUnload: !target.isListed,
       isAutomatic: result.cause.kind !== "operation" && result.cause.kind !== "gate",
+      asks: 0,
+      askedMs: atMs,
     }];
   });
 }
@@ -56,14 +60,27 @@ export function releaseWatched(state: ArbiterState, event: ArbiterEvent): Arbite
       effects.push({ kind: "amend", key: entry.key, fields, reason: `pid ${pid} has let go of its memory` });
       continue;
     }
-    const row = entry.needsUnload ? listedRow(entry, event.sample) : null;
-    if (row !== null && isStillWanted(state, entry, row)) {
-      const reason = `${row.name} was loading when it was asked to go, and is listed now`;
-      effects.push({ kind: "unload", generation: NO_JOB, model: row.name, reason });
+    const row = entry.needsUnload || isDueAgain(entry, event.atMs) ? listedRow(entry, event.sample) : null;
+    if (row === null || !isStillWanted(state, entry, row)) {
+      watched.push(row === null || !entry.needsUnload ? entry : { ...entry, model: row.name, needsUnload: false });
+      continue;
     }
-    watched.push(row === null ? entry : { ...entry, model: row.name, needsUnload: false });
+    const reason = entry.needsUnload
+      ? `${row.name} was loading when it was asked to go, and is listed now`
+      : `${row.name} is still there ${Math.round((event.atMs - entry.askedMs) / 1_000)} s after it was asked to go`;
+    effects.push({ kind: "unload", generation: NO_JOB, model: row.name, reason });
+    const asks = entry.needsUnload ? 0 : entry.asks + 1;
+    watched.push({ ...entry, model: row.name, needsUnload: false, asks, askedMs: event.atMs });
   }
   return { state: { ...state, watched }, effects };
+}
+
+/**
+ * A busy model unloads when its answer ends, unless a request with a keep_alive of its own has rescued it meanwhile: so it
+ * is asked again, ever more seldom. Whoever asked by hand asks again by hand.
+ */
+function isDueAgain({ isAutomatic, asks, askedMs }: Watched, atMs: MonotonicMs): boolean {
+  return isAutomatic && atMs - askedMs >= (PAUSES_MS[Math.min(asks, PAUSES_MS.length - 1)] ?? Infinity);
 }
 
 function hasLetGo(entry: Watched, sample: Sample): boolean {

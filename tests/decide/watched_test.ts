@@ -25,8 +25,22 @@ Deno.test("a detached watcher: what an automatic yield left loading is unloaded 
     const scene = leave();
     scene.run(1_100);
     assert.equal(scene.all("unload").length, 1);
-    scene.run(3_000);
+    scene.run(900);
     assert.equal(scene.all("unload").length, 1, "asked once");
+  });
+  await test.step("it stays: asked again after 2, 8 and 30 s, as long as ComfyUI works", () => {
+    const scene = leave();
+    const askedMs: number[] = [];
+    for (let ms = 0; ms < 80_000; ms += 100) {
+      const before = scene.all("unload").length;
+      scene.run(100, { stepMs: 100 });
+      if (scene.all("unload").length > before) askedMs.push(scene.atMs);
+    }
+    const pauses = askedMs.map((atMs, at) => Math.round((atMs - (askedMs[at - 1] ?? atMs)) / 1_000));
+    assert.deepEqual(pauses, [0, 2, 8, 30, 30]);
+    scene.enqueue(0);
+    scene.run(40_000, { stepMs: 100 });
+    assert.equal(scene.all("unload").length, 5);
   });
   await test.step("its work is done", () => {
     const scene = leave();
