@@ -114,8 +114,7 @@ export class Exchange {
       ? new TextEncoder().encode(reply.body)
       : reply.body ?? new Uint8Array(0);
     const headers: HeaderPairs = [...reply.headers ?? [], ...this.#common, ["Content-Length", String(body.length)]];
-    this.#mustClose = headers.some(([name, value]) => name === "Connection" && value === "close") ||
-      this.header("connection")?.toLowerCase() === "close";
+    this.#mustClose = headers.some(([name, value]) => name === "Connection" && value === "close") || this.#isLast();
     const head = headText(reply.status, headers);
     const payload = this.head.method === "HEAD" ? head : concat(head, body);
     await this.#write(payload);
@@ -125,6 +124,7 @@ export class Exchange {
   async begin(status: number, headers: HeaderPairs): Promise<void> {
     if (this.#state !== "waiting") return;
     this.#state = "streaming";
+    this.#mustClose = this.#isLast();
     await this.#write(headText(status, [...headers, ...this.#common, ["Transfer-Encoding", "chunked"]]));
   }
 
@@ -163,6 +163,11 @@ export class Exchange {
       }
       return;
     }
+  }
+
+  /** The client wants no other request on this connection. */
+  #isLast(): boolean {
+    return this.header("connection")?.toLowerCase() === "close";
   }
 
   async #write(bytes: Uint8Array): Promise<void> {
