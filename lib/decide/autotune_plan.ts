@@ -27,18 +27,21 @@ type Adjustable = Extract<LeverLimits, { adjustable: true }>;
 export function planSweep(
   id: string,
   request: SweepRequest,
-  around: SweepAround,
+  { arbiter, card }: SweepAround,
 ): { readonly plan: SweepPlan } | { readonly refusal: Refusal } {
-  const objection = objectionTo(around, request);
-  if (objection !== null) return { refusal: objection };
   const { knob } = request;
-  const limits = around.card.card?.limits.levers[knob];
-  const profile = allProfiles(around.card.profiles).find(({ name }) => name === request.profile);
-  if (limits === undefined || !limits.adjustable) {
-    return refused("unavailable", `${knob} can't be set on this card`, "");
+  const limits = card.card?.limits.levers[knob];
+  if (card.card === null || limits === undefined) {
+    const why = card.reason ?? "it isn't there";
+    return refused("unavailable", `Cannot set the card: ${why}`, "hyperswap health says what helps");
   }
+  if (!limits.adjustable) {
+    const code = limits.verdict === "not_permitted" ? "forbidden" : "unavailable";
+    return refused(code, `${knob} can't be set on this card: ${limits.evidence}`, "hyperswap overclock shows what can");
+  }
+  const profile = allProfiles(card.profiles).find(({ name }) => name === request.profile);
   if (profile === undefined) {
-    const names = allProfiles(around.card.profiles).map(({ name }) => name).join(", ");
+    const names = allProfiles(card.profiles).map(({ name }) => name).join(", ");
     return refused("not_found", `There is no profile ${JSON.stringify(request.profile)}`, `There are ${names}`);
   }
   const control = atStock(limits, valueOn(limits, profile.values[knob] ?? "default") ?? "stock");
@@ -48,42 +51,31 @@ export function planSweep(
   if (candidates.length === 0) {
     return refused("invalid_input", "There is nothing to try beside the current setting", "Widen start and stop");
   }
-  const reading = around.card.card?.values[knob] ?? null;
-  return { plan: { id, request, control, candidates, farthest: farthestFrom(reading, candidates, limits) } };
+  const objection = objectionTo({ arbiter, card }, request);
+  if (objection !== null) return { refusal: objection };
+  const farthest = farthestFrom(card.card.values[knob], { candidates, limits });
+  return { plan: { id, request, control, candidates, farthest } };
 }
 
-/** Why a sweep can't begin now, or null. */
-function objectionTo({ arbiter, card }: SweepAround, { knob, workload }: SweepRequest): Refusal | null {
+/** Why a sweep can't begin now, however well it was asked for; null: it can. */
+function objectionTo({ arbiter, card }: SweepAround, { workload }: SweepRequest): Refusal | null {
   if (arbiter.sample === null) return refusal("unavailable", "The first sample isn't in yet", "Try again in a second");
-  if (isComfyBusy(arbiter)) {
-    return refusal(
-      "busy",
-      "ComfyUI is executing",
-      "A sweep would measure its work, too: try again when its queue is empty",
-    );
-  }
   const tenant = workload === "ollama" ? arbiter.sample.ollama : arbiter.sample.comfy;
   const name = workload === "ollama" ? "Ollama" : "ComfyUI";
   if (!tenant.online) {
-    return refusal("unavailable", `${name} doesn't answer: ${tenant.reason ?? "no reason known"}`, "Start it");
+    return refusal("unavailable", `${name} doesn't answer: ${tenant.reason ?? "no reason known"}`, `Start ${name}`);
   }
   if (tenant.isRemote) {
     return refusal("unavailable", `${name} runs on another host`, "What is measured there says nothing of this card");
   }
-  if (card.card === null) {
-    return refusal(
-      "unavailable",
-      `Cannot set the card: ${card.reason ?? "it isn't there"}`,
-      "hyperswap health says what helps",
-    );
+  if (isComfyBusy(arbiter)) {
+    const hint = "A sweep would measure its work, too: try again when its queue is empty";
+    return refusal("busy", "ComfyUI is executing", hint);
   }
   if (card.governor.level > 0 || card.governor.isBlind) {
     return refusal("busy", `The governor holds the card: ${card.governor.reason}`, "Wait until it has cooled down");
   }
-  const limits = card.card.limits.levers[knob];
-  if (limits.adjustable) return null;
-  const code = limits.verdict === "not_permitted" ? "forbidden" : "unavailable";
-  return refusal(code, `${knob} can't be set on this card: ${limits.evidence}`, "hyperswap overclock shows what can");
+  return null;
 }
 
 /** In the order they are tried: from start to stop, both included. */
@@ -132,8 +124,7 @@ function atStock(limits: Adjustable, value: LeverValue): LeverValue {
 /** An ignored lever shows best where the way is longest. A lock that can't be read is farthest at its lowest. */
 function farthestFrom(
   reading: LeverValue | null,
-  candidates: readonly LeverValue[],
-  limits: Adjustable,
+  { candidates, limits }: { readonly candidates: readonly LeverValue[]; readonly limits: Adjustable },
 ): LeverValue {
   const numberOf = (value: LeverValue) => value === "stock" ? limits.stock ?? limits.max : value;
   const from = reading === null ? limits.max : numberOf(reading);

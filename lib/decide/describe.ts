@@ -24,29 +24,32 @@ export function describeJob(job: LaneJob): string {
     case "endRunner":
       return `ending pid ${job.process.pid} and waiting for the driver to have its memory back`;
     case "reload":
-      switch (job.step.name) {
-        case "start":
-        case "look":
-          return `seeing whether ${job.request.model} does nothing`;
-        default:
-          return describeJob(job.step.job);
-      }
+      return describeReload(job);
     case "switch":
-      switch (job.step.name) {
-        case "yield":
-        case "purge":
-          return describeJob(job.step.job);
-        case "wait":
-          return "waiting until ComfyUI surely sees the hand-off";
-        case "load":
-          return `loading ${job.request.model}`;
-        case "settle":
-          return "reading back what was loaded";
-        case "explain":
-          return "seeing who holds the rest";
-      }
+      return describeSwitch(job);
     case "hold":
       return job.purpose;
+  }
+}
+
+function describeReload({ step, request }: Extract<LaneJob, { kind: "reload" }>): string {
+  const isLooking = step.name === "start" || step.name === "look";
+  return isLooking ? `seeing whether ${request.model} does nothing` : describeJob(step.job);
+}
+
+function describeSwitch({ step, request }: Extract<LaneJob, { kind: "switch" }>): string {
+  switch (step.name) {
+    case "yield":
+    case "purge":
+      return describeJob(step.job);
+    case "wait":
+      return "waiting until ComfyUI surely sees the hand-off";
+    case "load":
+      return `loading ${request.model}`;
+    case "settle":
+      return "reading back what was loaded";
+    case "explain":
+      return "seeing who holds the rest";
   }
 }
 
@@ -69,6 +72,8 @@ export function describeEvent(event: ArbiterEvent): string {
       return `${event.operation} was asked for`;
     case "cancelled":
       return "a caller cancelled";
+    case "configured":
+      return "the configuration was read again";
     case "modeSet":
       return `mode set to ${event.change.mode}`;
     case "reading":

@@ -6,6 +6,8 @@ import { benchmark } from "./benchmark.ts";
 import { cacheReport, warmPlan } from "./cache.ts";
 import { endRunner } from "./end_runner.ts";
 import { dashboard } from "./dashboard.ts";
+import type { Download } from "./download.ts";
+import { exportRecord } from "./export.ts";
 import { fan, setFan } from "./fan.ts";
 import { governor, setGovernor } from "./governor.ts";
 import { gpu } from "./gpu.ts";
@@ -82,6 +84,9 @@ export const operations: readonly Operation[] = OPERATIONS;
 
 /** Every live feed. */
 export const feeds: readonly Feed[] = [stream, runEvents];
+
+/** Everything that is handed over as text. */
+export const downloads: readonly Download[] = [exportRecord];
 
 /** What each operation takes and answers, by name: the types of the dashboard's client. */
 export type Operations = {

@@ -69,5 +69,10 @@ export const FEEDS = {
   "run-events": { method: "GET", path: "/api/runs/{id}/events" },
 } as const satisfies Readonly<Record<string, Route>>;
 
+/** Text handed over as it is read. */
+export const DOWNLOADS = {
+  export: { method: "GET", path: "/api/export" },
+} as const satisfies Readonly<Record<string, Route>>;
+
 export type RouteName = keyof typeof ROUTES;
 export type FeedName = keyof typeof FEEDS;

@@ -1,5 +1,6 @@
 /** Answers for people: tables and sentences with units. `--json` has everything; here stands what one looks for. */
 import type { Operations } from "../operations/registry.ts";
+import { renderAutotune, renderSweepResult } from "./cli_autotune.ts";
 import { renderBenchmark } from "./cli_benchmark.ts";
 import { renderChange, renderFan, renderGovernor, renderOverclock } from "./cli_card.ts";
 import { renderCache, renderPlan, renderWarm } from "./cli_cache.ts";
@@ -24,6 +25,8 @@ export function render(name: string, value: Readonly<Record<string, unknown>>, s
 
 const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
   stats: renderStats,
+  autotune: renderAutotune,
+  "autotune-sweep": renderSweepResult,
   gpu: renderGpu,
   memory: renderMemory,
   models: ({ models }, style) =>

@@ -7,6 +7,7 @@ import type { FailureCode } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
 import type { CallOptions } from "../model/services.ts";
 import { ignoreProgress } from "../operations/operation.ts";
+import type { Download, DownloadText } from "../operations/download.ts";
 import type { Feed, Operation } from "../operations/operation.ts";
 import { answered, outcomeOfRun, refused } from "../operations/outcome.ts";
 import type { Outcome, Refused } from "../operations/outcome.ts";
@@ -120,6 +121,22 @@ export class HttpInvoker implements Invoker {
       return null;
     } catch (error) {
       return signal.aborted ? null : this.#unreachable(error);
+    }
+  }
+
+  async download(
+    download: Download,
+    input: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<Refused | Pick<DownloadText, "chunks">> {
+    const checked = readInput(input, { input: download.input, aliases: {}, parameters: download.parameters });
+    if (!checked.ok) return checked;
+    try {
+      const response = await this.#fetch(requestFor(download.http, { ...input }), signal);
+      if (!response.ok || response.body === null) return await refusalOf(response, this.where);
+      return { chunks: response.body.pipeThrough(new TextDecoderStream()) };
+    } catch (error) {
+      return this.#unreachable(error);
     }
   }
 

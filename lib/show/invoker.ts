@@ -4,6 +4,7 @@
  */
 import { Failure } from "../model/failure.ts";
 import type { CallOptions, Services } from "../model/services.ts";
+import type { Download, DownloadText } from "../operations/download.ts";
 import type { Feed, Operation } from "../operations/operation.ts";
 import { asFailure, refused, refusedBy } from "../operations/outcome.ts";
 import type { Outcome, Refused, Report } from "../operations/outcome.ts";
@@ -22,6 +23,12 @@ export interface Invoker {
   invoke(operation: Operation, input: Readonly<Record<string, unknown>>, call: CallOptions): Promise<Outcome>;
   /** Items of a feed until it ends or the signal aborts (both: null), or why it can't be followed. */
   follow(feed: Feed, input: Readonly<Record<string, unknown>>, options: FollowOptions): Promise<Refused | null>;
+  /** A download's text as it comes, or why it can't be had. Breaks off with the signal. */
+  download(
+    download: Download,
+    input: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<Refused | Pick<DownloadText, "chunks">>;
   close(): void;
 }
 
@@ -38,7 +45,7 @@ export interface LocalInvokerOptions {
 export function localInvoker(options: LocalInvokerOptions): Invoker {
   const { scopes, report } = options;
   /** What is left of a call once it may be made: its services, or why it may not. */
-  const admit = async (what: Operation | Feed): Promise<Refused | Services> => {
+  const admit = async (what: Operation | Feed | Download): Promise<Refused | Services> => {
     if (options.isReadOnly === true && what.access !== "read") {
       return refused("unavailable", `Cannot call ${what.name}: no HyperSwap service is running here`, {
         hint: "Start it with systemctl start hyperswap, or hyperswap serve",
@@ -66,6 +73,14 @@ export function localInvoker(options: LocalInvokerOptions): Invoker {
         return null;
       } catch (error) {
         return refusedBy(asFailure(error, { operation: feed.name, signal, report }));
+      }
+    },
+    async download(download, input, signal) {
+      try {
+        const services = await admit(download);
+        return "ok" in services ? services : await download.begin(services, input, signal);
+      } catch (error) {
+        return refusedBy(asFailure(error, { operation: download.name, signal, report }));
       }
     },
     close() {},

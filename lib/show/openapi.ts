@@ -171,7 +171,8 @@ function describeOperation(operation: Operation): Json {
           },
         }
         : {}),
-      ...describeErrors([...operation.fails, ...ANY_CALL]),
+      // Whoever waits for long work hears of it when somebody else calls that off.
+      ...describeErrors([...operation.fails, ...operation.isLong ? ["cancelled" as const] : [], ...ANY_CALL]),
     },
   };
 }

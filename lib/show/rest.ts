@@ -9,13 +9,14 @@ import type { Access, Feed, Operation } from "../operations/operation.ts";
 import { asFailure, refused, refusedBy } from "../operations/outcome.ts";
 import type { Refused, Report } from "../operations/outcome.ts";
 import { suggestion } from "../operations/parameters.ts";
-import { feeds, operations } from "../operations/registry.ts";
+import type { Download } from "../operations/download.ts";
+import { downloads, feeds, operations } from "../operations/registry.ts";
 import { admit, refuseAs, refuseForeign, refuseWithout } from "./access.ts";
 import type { AccessPolicy, Peer } from "./access.ts";
 import { errorResponse, outcomeResponse } from "./answers.ts";
 import { AssetServer } from "./assets.ts";
 import type { Assets } from "./assets.ts";
-import { bindInput, withWholeBody } from "./bind.ts";
+import { bindInput, bindQuery, withWholeBody } from "./bind.ts";
 import { logIn, loginAssets, logOut, scopesByCookie } from "./login.ts";
 import { ownStream, StreamHub } from "./sse.ts";
 import type { StreamCounts } from "./sse.ts";
@@ -126,6 +127,7 @@ class Rest implements RestDoor {
       methodsByPath.set(pattern, methods.add(method));
     };
     for (const operation of operations) on(operation.http.method, operation.http.path, (c) => this.#call(operation, c));
+    for (const download of downloads) on("GET", download.http.path, (context) => this.#download(download, context));
     for (const feed of feeds) on("GET", feed.http.path, (context) => this.#follow(feed, context));
     on("GET", "/openapi.json", (context) => this.#describe(context));
     on("POST", "/api/login", (context) => this.#logIn(context));
@@ -184,6 +186,22 @@ class Rest implements RestDoor {
       return stream.response;
     } catch (error) {
       return errorResponse(this.#defect(error, feed.name));
+    }
+  }
+
+  /** Read as fast as the client takes it: nothing is held beyond a page. */
+  async #download(download: Download, context: Context<Env>): Promise<Response> {
+    const admission = this.#admit(download, context);
+    if (!admission.ok) return errorResponse(admission);
+    const { raw } = context.req;
+    try {
+      const input = bindQuery({ ...download, aliases: {} }, new URL(raw.url).searchParams);
+      const signal = AbortSignal.any([raw.signal, this.#closing.signal]);
+      const { chunks, contentType, fileName } = await download.begin(this.#options.services, input, signal);
+      const headers = { "content-type": contentType, "content-disposition": `attachment; filename="${fileName}"` };
+      return new Response(raw.method === "HEAD" ? null : streamOf(chunks), { headers });
+    } catch (error) {
+      return errorResponse(this.#defect(error, download.name));
     }
   }
 
@@ -256,6 +274,21 @@ class Rest implements RestDoor {
   }
 }
 
+function streamOf(chunks: AsyncIterable<string>): ReadableStream<Uint8Array> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  const encoder = new TextEncoder();
+  return new ReadableStream({
+    async pull(controller) {
+      const next = await iterator.next();
+      if (next.done === true) controller.close();
+      else controller.enqueue(encoder.encode(next.value));
+    },
+    cancel: async () => {
+      await iterator.return?.();
+    },
+  }, { highWaterMark: 1 });
+}
+
 function otherMethod(context: Context<Env>, methods: ReadonlySet<string>): Response {
   const allow = [...methods, ...(methods.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
   const { method } = context.req.raw;
@@ -268,7 +301,7 @@ function otherMethod(context: Context<Env>, methods: ReadonlySet<string>): Respo
 }
 
 function noSuchPath(path: string): Response {
-  const paths = [...operations, ...feeds].map(({ http }) => http.path);
+  const paths = [...operations, ...feeds, ...downloads].map(({ http }) => http.path);
   const near = suggestion(path, [...paths, "/metrics", "/openapi.json", "/docs", "/mcp"]);
   return errorResponse(
     refused("not_found", `Cannot find ${path}${near}`, { hint: "GET /openapi.json lists everything" }),

@@ -71,7 +71,9 @@ Deno.test("every operation is a command, and every answer one document", async (
   const box = fakeBox();
   const run = box.runs.start("switch-model", () => Promise.resolve({}));
   const warm = box.runs.start("warm-all", () => Promise.resolve({}));
+  const sweep = box.runs.start("autotune-sweep", () => Promise.resolve({}));
   const args: Readonly<Record<string, string>> = {
+    "autotune-cancel": sweep.id,
     "warm-model": "qwen3:14b",
     plan: "qwen3:14b",
     "warm-cancel": warm.id,
@@ -88,6 +90,7 @@ Deno.test("every operation is a command, and every answer one document", async (
     "save-profile": "quiet --power-limit-w 250",
     "delete-profile": "quiet",
     "set-lever": "power_limit_w 300",
+    "autotune-sweep": "power_limit_w --wait true",
     "set-governor": "--reset",
   };
   // What a call uses up has to be there for the next one.

@@ -19,7 +19,9 @@ Deno.test("every operation is reached under its path", async () => {
   const { ask, box } = openDoor();
   const run = box.runs.start("switch-model", () => Promise.resolve({}));
   const warm = box.runs.start("warm-all", () => Promise.resolve({}));
+  const sweep = box.runs.start("autotune-sweep", () => Promise.resolve({}));
   const inputs: Readonly<Record<string, unknown>> = {
+    "autotune-cancel": { id: sweep.id },
     "warm-all": { wait: true },
     "warm-model": { model_name: "qwen3:14b" },
     "warm-cancel": { id: warm.id },
@@ -33,6 +35,7 @@ Deno.test("every operation is reached under its path", async () => {
     "apply-profile": { profile: "comfy" },
     "save-profile": { name: "quiet", power_limit_w: 250 },
     "set-lever": { lever: "power_limit_w", value: 300 },
+    "autotune-sweep": { knob: "power_limit_w", wait: true },
     "set-governor": { reset: true },
   };
   for (const { name, http } of operations) {
