@@ -25,7 +25,7 @@ export interface WarmEnded {
 }
 
 /** A cancel is answered by then, whatever the disk still does: the promise is 100 ms, and timers come late. */
-const ACKNOWLEDGED_MS = 80;
+const ACKNOWLEDGED_MS = 50;
 
 export class WarmLine {
   readonly #clock: Clock;
