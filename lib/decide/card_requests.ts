@@ -65,7 +65,7 @@ function takeLever(state: TuningState, request: Of<"lever">, asking: Asking): Tu
   if (objection !== null) {
     return refuse(state, asking, {
       code: "invalid_input",
-      message: `Cannot set ${lever}: ${objection}`,
+      message: `Cannot set the card: ${objection}`,
       hint: "hyperswap overclock shows what this card allows",
     });
   }

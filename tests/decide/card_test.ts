@@ -144,7 +144,7 @@ Deno.test("values are checked against the card, and the refusal says what it all
   const reply = world.ask(lever("power_limit_w", 400));
   assert.equal(
     reply?.kind === "refused" ? reply.message : null,
-    "Cannot set power_limit_w: power_limit_w must be from 150 to 370 on this card, not 400",
+    "Cannot set the card: power_limit_w must be from 150 to 370 on this card, not 400",
   );
   for (const bad of ["ollama", "auto", "No Such Name", ""]) {
     assert.equal(world.ask({ kind: "save", name: bad, values: { fan: 50 }, confirmMs: null })?.kind, "refused", bad);
