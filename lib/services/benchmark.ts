@@ -8,12 +8,16 @@ import { Failure, messageOf } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
 import type { Clock, Log, Store } from "../model/ports.ts";
 import type { Arbitration, Benchmark, CallOptions, Progress } from "../model/services.ts";
-import { round } from "../model/units.ts";
+import { type MonotonicMs, round } from "../model/units.ts";
 import { distributionOf } from "../model/distribution.ts";
 import { isSameModel } from "../model/model_names.ts";
 
 /** Long enough for tokens a second to mean something; bounded by what one answer may have. */
 const PROMPT = "Count from 1 to 100 in words, one number a line.";
+
+/** How long a model that works is waited for, and how often it is asked to go meanwhile. */
+const BUSY_WAIT_MS = 60_000;
+const BUSY_PAUSE_MS = 1_000;
 
 export interface BenchmarkParts {
   readonly clock: Clock;
@@ -113,9 +117,7 @@ export class BenchmarkService implements Benchmark {
     call: CallOptions,
   ): Promise<BenchmarkLeg> {
     const { clock, arbitration } = this.#parts;
-    const startMs = clock.monotonicMs();
-    const yielded = await arbitration.yieldVram({ models: round, confirm: true, operation: "benchmark" }, call);
-    refuseHeld(yielded);
+    const { yielded, startMs } = await this.#unload(round, call);
     const prompt = `${clock.uuid()} ${PROMPT}`;
     const swap = await arbitration.switchModel({ model: to, keepAlive: "30m", prompt, operation: "benchmark" }, call);
     const { answerMs, readBackMs } = swap.phases;
@@ -136,11 +138,32 @@ export class BenchmarkService implements Benchmark {
     };
   }
 
+  /** Whoever is still answered, or still loads, ends first: that is no part of a transition. */
+  async #unload(
+    models: readonly string[],
+    call: CallOptions,
+  ): Promise<{ readonly yielded: YieldResult; readonly startMs: MonotonicMs }> {
+    const { clock, arbitration } = this.#parts;
+    const untilMs = clock.monotonicMs() + BUSY_WAIT_MS;
+    while (true) {
+      const startMs = clock.monotonicMs();
+      const yielded = await arbitration.yieldVram({ models, confirm: true, operation: "benchmark" }, call);
+      if (yielded.outcome !== "busy" || clock.monotonicMs() >= untilMs) {
+        refuseHeld(yielded);
+        return { yielded, startMs };
+      }
+      call.progress({ phase: `waiting for what Ollama still does: ${yielded.message}`, done: null, etaMs: null });
+      await clock.sleep(BUSY_PAUSE_MS, call.signal);
+    }
+  }
+
   #record(
     { request, round: models, legs }: Course,
     { hasGivenWay, message }: Pick<BenchmarkResult, "hasGivenWay" | "message">,
   ): void {
     const { store, clock, log, onRecorded } = this.#parts;
+    // Nothing was measured, and nobody was asked to go for it: the answer alone says why.
+    if (legs.length === 0 && !hasGivenWay) return;
     const times = distributionOf(legs.map(({ transitionMs }) => transitionMs));
     const fields = {
       models,
@@ -175,7 +198,9 @@ function resultOf({ request, round: models, legs }: Course, hasGivenWay: boolean
   const iterationsDone = Math.floor(legs.length / models.length);
   const transitionMs = distributionOf(legs.map((leg) => leg.transitionMs));
   const between = models.length === 1 ? `${models[0]}, unloaded and reloaded` : models.join(" and ");
-  const usual = transitionMs === null ? "no transition was completed" : `median ${round(transitionMs.median, 0)} ms`;
+  const usual = transitionMs === null
+    ? "no transition was completed"
+    : `median ${round(transitionMs.median, 0)} ms over ${legs.length} transition${legs.length === 1 ? "" : "s"}`;
   const end = hasGivenWay
     ? ` Gave way to ComfyUI after ${legs.length} of ${request.iterations * models.length} transitions: run it again ` +
       "when its queue is empty"
@@ -188,7 +213,7 @@ function resultOf({ request, round: models, legs }: Course, hasGivenWay: boolean
     legs,
     summaries: models.map((to) => summaryOf(to, legs.filter((leg) => leg.to === to))),
     transitionMs,
-    message: `${between}: ${usual} over ${legs.length} transition${legs.length === 1 ? "" : "s"}.${end}`,
+    message: `${between}: ${usual}.${end}`,
   };
 }
 

@@ -1,6 +1,7 @@
 /** The page's entry point: state first, then the view. */
 import { render } from "preact";
 import { createDashboard, DashboardProvider } from "./live/dashboard.ts";
+import { BenchmarkPanel } from "./panels/benchmark_panel.tsx";
 import { CachePanel } from "./panels/cache_panel.tsx";
 import { ChartPanel } from "./panels/chart_panel.tsx";
 import { ComfyCard } from "./panels/comfy_card.tsx";
@@ -51,6 +52,7 @@ function App() {
         <TuningPanel />
         <PastPanel />
         <StatisticsPanel />
+        <BenchmarkPanel />
       </main>
       <WhyPanel />
     </>

@@ -4,7 +4,7 @@
  */
 import { assets } from "../../static/assets.ts";
 import { diffStats, type Frame } from "../../lib/operations/frames.ts";
-import { pastSeries, PROFILES, SWAPS } from "./dashboard_past.ts";
+import { FOOTPRINTS, pastSeries, PROFILES, SWAPS } from "./dashboard_past.ts";
 import type { Stats } from "../../lib/operations/stats.ts";
 import { CACHE_REPORT, WARM_PLAN } from "./dashboard_cache.ts";
 import { viewOverclock } from "../../lib/operations/tuning_view.ts";
@@ -43,6 +43,7 @@ export function openFake(initial: Stats): Fake {
     ["GET /api/analytics/timeseries", { status: 200, body: pastSeries() }],
     ["GET /api/analytics/swaps", { status: 200, body: SWAPS }],
     ["GET /api/analytics/profiles", { status: 200, body: PROFILES }],
+    ["GET /api/footprints", { status: 200, body: FOOTPRINTS }],
     ["GET /api/cache/report", { status: 200, body: CACHE_REPORT }],
     ["GET /api/warm-plan", { status: 200, body: WARM_PLAN }],
     ["GET /api/version", { status: 200, body: { service: "hyperswap", version: "0.0.0" } }],

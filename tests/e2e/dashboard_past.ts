@@ -58,6 +58,7 @@ export const SWAPS: Output<"analytics-swaps"> = {
     gb_per_s: spread(2.63, 120),
     tokens_per_sec: spread(73.5, 60),
   }],
+  limits: { hit_gb_per_s: 2, partial_gb_per_s: 0.8, basis: "default", warm_n: 3, cold_n: 1 },
   ram_against_disk: null,
   read: 163,
   truncated: false,
@@ -93,4 +94,25 @@ export const PROFILES: Output<"analytics-profiles"> = {
   }],
   read: 48,
   truncated: false,
+};
+
+export const FOOTPRINTS: Output<"footprints"> = {
+  footprints: [{
+    name: "qwen3:14b",
+    source: "ollama",
+    context_length: 4_096,
+    parallel: 1,
+    n: 4,
+    used: true,
+    peak_gb: 11.2,
+    median_gb: 10.9,
+    least_gb: 10.8,
+    latest_gb: 11,
+    steady_gb: 10.7,
+    misses: 1,
+    warm_n: 3,
+    warm_ms: 2_400,
+    cold_n: 0,
+    cold_ms: null,
+  }],
 };

@@ -140,3 +140,22 @@ Deno.test("a benchmark says what is wrong with what it was asked", async () => {
   assert.deepEqual([unknown.code, unknown.hint], ["not_found", "Did you mean 'qwen3:14b'?"]);
   assert.equal((await ask([BIG, OTHER, "gemma3:12b"])).code, "invalid_input");
 });
+
+Deno.test("a model that answers somebody ends that first, and the transition doesn't count it", async () => {
+  await using scene = await openWarmScene();
+  const { services, until, box } = scene;
+  const ask = (body: Record<string, unknown>) =>
+    fetch(`${box.ollama.url}/api/generate`, { method: "POST", body: JSON.stringify({ model: OTHER, ...body }) })
+      .then((response) => response.text());
+  await until(ask({}));
+  const answering = ask({ prompt: "tell me", options: { num_predict: 900 } });
+  await scene.clock.advance(1_200);
+  const phases: string[] = [];
+  const call: CallOptions = { ...IDLE_CALL, progress: ({ phase }) => phases.push(phase) };
+  const startMs = scene.clock.monotonicMs();
+  const result = await until(services.benchmark.run({ iterations: 1, models: [OTHER], operation: "benchmark" }, call));
+  await until(answering);
+  assert.ok(phases.some((phase) => phase.includes("waiting for what Ollama still does")));
+  const [leg] = result.legs;
+  assert.ok(leg !== undefined && leg.transitionMs < 5_000 && scene.clock.monotonicMs() - startMs > 6_000);
+});

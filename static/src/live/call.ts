@@ -23,7 +23,7 @@ export async function call<Name extends RouteName>(
 }
 
 /** Starts long work and returns its run at once. */
-export async function start<Name extends "switch-model" | "warm-all" | "warm-model">(
+export async function start<Name extends "autotune-sweep" | "benchmark" | "switch-model" | "warm-all" | "warm-model">(
   name: Name,
   input: Operations[Name]["input"],
 ): Promise<Answer<"run">> {

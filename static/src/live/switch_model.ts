@@ -1,8 +1,8 @@
 /** A switch takes seconds, so it is started as a run and followed: it goes on if this page is closed. */
-import { effect } from "@preact/signals";
 import type { Said } from "./action.ts";
-import { call, Refusal, start } from "./call.ts";
+import { start } from "./call.ts";
 import type { Dashboard } from "./dashboard.ts";
+import { resultOf } from "./run_result.ts";
 import type { Switched } from "./wire.ts";
 import { duration } from "../format.ts";
 
@@ -18,28 +18,7 @@ export async function switchModel(
 ): Promise<Said> {
   const run = await start("switch-model", { model, keep_alive: keepAlive });
   // A run's result is the answer of its operation: this one started a switch.
-  return saySwitched(await resultOf(dashboard, run.id) as Switched);
-}
-
-/** Waits until the live state shows the run as ended, then asks for its result. */
-async function resultOf(dashboard: Dashboard, id: string): Promise<unknown> {
-  await new Promise<void>((resolve) => {
-    const stop = effect(() => {
-      const runs = dashboard.part.runs.value;
-      const run = runs?.find((candidate) => candidate.id === id);
-      if (run === undefined || run.state === "running") return;
-      // Not inside the effect's own first run, where `stop` doesn't exist yet.
-      queueMicrotask(() => stop());
-      resolve();
-    });
-  });
-  const run = await call("run", { id });
-  if (run.state === "done") return run.result;
-  throw new Refusal(
-    run.error?.code ?? run.state,
-    run.error?.message ?? `The switch was ${run.state}`,
-    run.error?.hint ?? null,
-  );
+  return saySwitched(await resultOf(dashboard, { id: run.id, what: "The switch" }) as Switched);
 }
 
 function saySwitched(answer: Switched): Said {

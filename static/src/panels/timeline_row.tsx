@@ -13,6 +13,7 @@ const KINDS: Readonly<Record<string, { readonly label: string; readonly tone: st
   governor: { label: "Governor", tone: "plain" },
   autotune: { label: "Autotune", tone: "plain" },
   warm: { label: "Warm", tone: "plain" },
+  benchmark: { label: "Benchmark", tone: "plain" },
   service: { label: "Service", tone: "plain" },
 };
 
