@@ -125,6 +125,8 @@ function answer(
   child: Child & { readonly diedMs: MonotonicMs },
   { sample, atMs }: { readonly sample: Sample; readonly atMs: MonotonicMs },
 ): ArbiterStep {
+  // Where the card can't be read, nobody can say that it was full.
+  if (freeOf(sample.gpu) === null) return { state, effects: [] };
   const { runner } = child;
   const model = modelOf(runner, sample.ollama);
   const needBytes = needed(state, model, sample);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Runner } from "../../lib/model/tenants.ts";
 import { Scene } from "./scene.ts";
-import { gib, policy, runner } from "./stories.ts";
+import { absent, gib, policy, runner } from "./stories.ts";
 
 const ALPHA = "alpha:latest";
 
@@ -76,6 +76,12 @@ Deno.test("what isn't another client's refusal", async (test) => {
     const scene = stage();
     die(scene);
     scene.ollama = { ...scene.ollama, server: { pid: 177, startTime: 5 } };
+    isSilent(scene);
+  });
+  await test.step("the card can't be read: nobody can say that it was full", () => {
+    const scene = stage();
+    scene.gpu = absent();
+    die(scene);
     isSilent(scene);
   });
   await test.step("a load of ours", () => {
