@@ -87,7 +87,7 @@ if (import.meta.main) {
     `${REQUESTS} requests, seed ${SEED}: ${[...statuses].sort().map(([code, n]) => `${n} × ${code}`).join(", ")}`,
   );
   console.log(`slowest ${Math.round(slowest.tookMs)} ms: ${slowest.line.slice(0, 120)}`);
-  console.log(`memory ${early.toFixed(0)} MB in the first fifth, ${late.toFixed(0)} MB in the last`);
+  console.log(`memory, MB: ${memory.map((mb) => mb.toFixed(0)).join(" ")}`);
   for (const [key, { count, example }] of wrong) console.log(`${count} × ${key}\n    ${example}`);
   for (const line of defects) console.log(line);
   const isFlat = late - early <= GROWTH_MB;

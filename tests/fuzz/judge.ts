@@ -28,6 +28,8 @@ export function faults(document: Schema, request: FuzzRequest, answer: FuzzAnswe
     return found;
   }
   if (responses === null && status === 200) return found;
+  const types = Object.keys(responses?.[status]?.content ?? {});
+  if (status === 200 && types.some((type) => type !== "application/json" && contentType.startsWith(type))) return found;
   if (!contentType.startsWith("application/json")) return [...found, `${status} of type ${contentType}`];
   const schema = status >= 400
     ? { $ref: "#/components/schemas/Error" }

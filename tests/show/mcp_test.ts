@@ -8,6 +8,7 @@ import type { Scopes } from "../../lib/show/access.ts";
 import { localInvoker } from "../../lib/show/invoker.ts";
 import { serveMcpStdio } from "../../lib/show/mcp_stdio.ts";
 import { fakeBox } from "../operations/fake_box.ts";
+import { HISTORY, sample } from "../operations/fake_values.ts";
 import type { FakeBox } from "../operations/fake_box.ts";
 
 interface Session extends AsyncDisposable {
@@ -16,8 +17,10 @@ interface Session extends AsyncDisposable {
 }
 
 /** The official client against our server, over the transport seam that stdio uses. */
-async function connect(options: { box?: FakeBox; scopes?: Scopes; isReadOnly?: boolean } = {}): Promise<Session> {
-  const { box = fakeBox(), scopes = ALL_SCOPES, isReadOnly = false } = options;
+async function connect(
+  options: { box?: FakeBox; scopes?: Scopes; isReadOnly?: boolean; mode?: "legacy" | "auto" } = {},
+): Promise<Session> {
+  const { box = fakeBox(), scopes = ALL_SCOPES, isReadOnly = false, mode = "legacy" } = options;
   const [near, far] = InMemoryTransport.createLinkedPair();
   const stop = new AbortController();
   const invoker = localInvoker({ services: () => box.services, scopes, report: box.report, isReadOnly });
@@ -28,7 +31,7 @@ async function connect(options: { box?: FakeBox; scopes?: Scopes; isReadOnly?: b
     onError: (error) => box.defects.push(error),
     transport: far,
   });
-  const client = new Client({ name: "test", version: "0" });
+  const client = new Client({ name: "test", version: "0" }, { versionNegotiation: { mode } });
   // The pair is made by the server package, whose types are the client's by shape, not by name.
   await client.connect(near as never);
   return {
@@ -211,3 +214,29 @@ Deno.test("a failing resource is the protocol's error, with our code inside", as
   const busy = await session.client.callTool({ name: "purge_comfyui_vram", arguments: {} });
   assert.equal(textOf(busy).error.code, "busy");
 });
+
+for (const mode of ["legacy", "auto"] as const) {
+  Deno.test(`over standard streams a host of either protocol calls, reads, asks and is told of changes (${mode})`, async () => {
+    await using session = await connect({ mode });
+    const { box, client } = session;
+    assert.equal((await client.callTool({ name: "get_gpu_status", arguments: {} })).isError ?? false, false);
+    assert.equal((await client.getPrompt({ name: "free_the_gpu" })).messages.length, 3);
+    const uri = "gpu://history/switches";
+    const seen: string[] = [];
+    const told = Promise.withResolvers<void>();
+    client.setNotificationHandler("notifications/resources/updated", ({ params }) => {
+      seen.push(params.uri);
+      told.resolve();
+    });
+    const subscription = mode === "auto" ? await client.listen({ resourceSubscriptions: [uri] }) : null;
+    if (mode === "legacy") await client.subscribeResource({ uri });
+    await box.clock.settle();
+    const [newest] = HISTORY;
+    assert.ok(newest !== undefined);
+    box.show({ sample: sample({ seq: 1, atMs: sample().atMs + 1000 }) });
+    box.show({ history: [{ ...newest, id: 99 }, ...HISTORY] });
+    await told.promise;
+    assert.deepEqual(new Set(seen), new Set([uri]), "what wasn't asked for was told");
+    await subscription?.close();
+  });
+}

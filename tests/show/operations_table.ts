@@ -38,6 +38,8 @@ POST /api/warm-model                  | prewarm_single_model       | warm file  
 POST /api/warm/cancel                 | –                          | warm cancel           | operate | id string
 POST /api/cache/pin                   | –                          | cache pin             | operate | model_name string; filepath string; budget_gb number
 POST /api/cache/unpin                 | –                          | cache unpin           | operate | model_name string; filepath string
+POST /api/cache/pinned                | set_pinned_models          | –                     | operate | pinned boolean!; model_name string; filepath string; budget_gb number
+POST /api/login/link                  | –                          | dashboard             | admin   | scopes list=read,operate,tune
 POST /api/benchmark                   | run_model_switch_benchmark | benchmark             | operate | iterations integer=2 1..50; models list; wait boolean=true
 POST /api/arbitration                 | set_arbitration_mode       | arbitration set       | operate | mode string auto|observe|paused; until string; keep list
 POST /api/runs/{id}/cancel            | cancel_run                 | runs cancel           | operate | id string!
@@ -50,7 +52,7 @@ POST /api/overclock/confirm           | confirm_change             | overclock c
 POST /api/overclock/restore           | restore_stock_gpu_state    | restore               | tune    | scope string=all all|journal
 POST /api/governor                    | set_thermal_governor       | governor set          | tune    | enabled boolean; reset boolean=false @clear
 POST /api/autotune/sweep              | run_overclock_sweep        | autotune sweep        | tune    | knob string!; profile string=balanced; workload string=ollama; start number; stop number; step number; repeats integer=3 1..20; apply_best boolean=false; model string; wait boolean=false
-POST /api/autotune/cancel             | –                          | autotune cancel       | tune    |
+POST /api/autotune/cancel             | –                          | autotune cancel       | tune    | id string
 POST /api/runners/end                 | end_stuck_runner           | runner end            | admin   | pid integer!; starttime integer!
 `;
 

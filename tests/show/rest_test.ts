@@ -30,6 +30,7 @@ Deno.test("every operation is reached under its path", async () => {
     "set-pinned": { pinned: true, model_name: "qwen3:14b" },
     "switch-model": { model: "qwen3:14b" },
     "request-vram": { needed_gb: 1 },
+    "end-runner": { pid: 4001, starttime: 991 },
     "set-arbitration": { mode: "observe" },
     "set-fan": { mode: "auto" },
     "apply-profile": { profile: "comfy" },
