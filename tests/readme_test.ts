@@ -116,6 +116,9 @@ Deno.test("every flag and variable the README names is read", () => {
     "HYPERSWAP_CONFIG",
     "HYPERSWAP_TOKEN",
     "DENORT_BIN",
+    // Read by the clients that are pointed at the gate.
+    "OLLAMA_HOST",
+    "OLLAMA_BASE_URL",
   ]);
   const set = claimed(/\b([A-Z]+_[A-Z_]+)\b/g).filter((name) => !name.startsWith("CAP_"));
   assert.ok(set.length >= 4, set.join());
