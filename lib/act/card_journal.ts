@@ -45,11 +45,11 @@ class FileJournal implements CardJournal {
   }
 
   changed(gpu: string): readonly Lever[] {
-    return [...this.#open(gpu).keys()];
+    return [...openChanges(this.#read(), gpu).keys()];
   }
 
   profile(gpu: string): string | null {
-    return [...this.#open(gpu).values()].at(-1)?.reason.profile ?? null;
+    return [...openChanges(this.#read(), gpu).values()].at(-1)?.reason.profile ?? null;
   }
 
   uncleanEnd(gpu: string): UncleanEnd | null {
@@ -72,7 +72,7 @@ class FileJournal implements CardJournal {
 
   compact(options: { readonly forgetUncleanEnd?: string } = {}): void {
     const entries = this.#read();
-    const isQuiet = entries.every((entry) => entry.kind !== "change" || !this.#open(entry.gpu).has(entry.lever));
+    const isQuiet = [...new Set(entries.map(({ gpu }) => gpu))].every((gpu) => openChanges(entries, gpu).size === 0);
     const size = this.#size();
     if (size === null || !isQuiet) return;
     const kept = entries.filter((entry) => entry.kind === "unclean_end" && entry.gpu !== options.forgetUncleanEnd);
@@ -86,17 +86,6 @@ class FileJournal implements CardJournal {
     }
     Deno.renameSync(next, this.#path);
     syncFolder(this.#folder);
-  }
-
-  /** The newest change of each lever that was not put back. */
-  #open(gpu: string): ReadonlyMap<Lever, Change> {
-    const open = new Map<Lever, Change>();
-    for (const entry of this.#read()) {
-      if (entry.gpu !== gpu || entry.kind === "unclean_end") continue;
-      open.delete(entry.lever);
-      if (entry.kind === "change") open.set(entry.lever, entry);
-    }
-    return open;
   }
 
   #read(): readonly JournalEntry[] {
@@ -116,6 +105,17 @@ class FileJournal implements CardJournal {
       throw error;
     }
   }
+}
+
+/** The newest change of each lever that was not put back. */
+function openChanges(entries: readonly JournalEntry[], gpu: string): ReadonlyMap<Lever, Change> {
+  const open = new Map<Lever, Change>();
+  for (const entry of entries) {
+    if (entry.gpu !== gpu || entry.kind === "unclean_end") continue;
+    open.delete(entry.lever);
+    if (entry.kind === "change") open.set(entry.lever, entry);
+  }
+  return open;
 }
 
 /** Entries of a journal's text. Torn lines are left out: a change is made only after its line was synced whole. */
