@@ -45,6 +45,15 @@ Deno.test("the kernel settings are those the page cache needs", () => {
   ]);
 });
 
+Deno.test("before a sleep the fans are asked back, and no machine is kept awake for it", () => {
+  const lines = read("hyperswap-sleep.service").split("\n");
+  const command = lines.find((line) => line.startsWith("ExecStart="));
+  assert.match(command ?? "", /^ExecStart=-\/\S+\/hyperswap restore --scope fans$/);
+  for (const wanted of ["Before=sleep.target", "WantedBy=sleep.target", "TimeoutStartSec=5"]) {
+    assert.ok(lines.includes(wanted), wanted);
+  }
+});
+
 Deno.test("the unit is watched, has no memory limit, and says what each capability is for", () => {
   const lines = read("hyperswap.service").split("\n");
   for (const wanted of ["Type=notify", "WatchdogSec=30", "StateDirectory=hyperswap", "RuntimeDirectory=hyperswap"]) {
