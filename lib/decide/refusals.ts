@@ -70,13 +70,13 @@ function follow(state: ArbiterState, runners: readonly Runner[], atMs: Monotonic
   };
 }
 
-/** What the lane loads, asks to go or watches is no other client's refusal, and a runner that was there at first isn't. */
-function markOurs(child: Child, { holder, watched, sample }: ArbiterState): Child {
+/** What the lane loads, asks to go or watches is no other client's refusal. */
+function markOurs(child: Child, { holder, watched }: ArbiterState): Child {
   if (child.isOurs || child.wasListed) return child;
   const job = holder?.job ?? null;
   const isMoved = job?.kind === "switch" || job?.kind === "reload" || job?.kind === "yield" || job?.kind === "hold";
   const isWatched = watched.some((entry) => isSameProcess(entry.process, child.runner));
-  return isMoved || isWatched || sample === null ? { ...child, isOurs: true } : child;
+  return isMoved || isWatched ? { ...child, isOurs: true } : child;
 }
 
 function judge(state: ArbiterState, sample: Sample, atMs: MonotonicMs): ArbiterStep {

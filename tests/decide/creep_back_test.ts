@@ -102,6 +102,12 @@ Deno.test("whose return is no creep-back", async (test) => {
     scene.send({ type: "runnersChanged", runners: scene.ollama.runners });
     isSilent(scene);
   });
+  await test.step("in mode paused nobody is told of", () => {
+    const scene = handedOver();
+    scene.setMode("paused");
+    creepBack(scene, 102);
+    isSilent(scene);
+  });
   await test.step("an orphan", () => {
     const scene = handedOver();
     const orphan = runner(102, ALPHA, { isOrphan: true });

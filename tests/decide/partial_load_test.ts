@@ -92,3 +92,16 @@ Deno.test("comfyui.heal_partial: purged at the next idle moment, once", () => {
   assert.equal(scene.all("freeComfy").length, 1);
   assert.equal(scene.state.partials.suspect, null);
 });
+
+Deno.test("what it holds outlives /free: tried once, and offered on", () => {
+  const scene = stage({ ...WHOLE_CARD, healPartial: true });
+  play(scene, "half", { peak: 4 });
+  for (let seconds = 0; seconds < 60; seconds++) {
+    scene.run(1_000, { stepMs: 50 });
+    if (scene.state.holder?.job.kind !== "purge" || scene.state.holder.job.phase !== "asking") continue;
+    scene.freed({ kind: "sent", requestMs: 2, sentAtMs: scene.atMs });
+  }
+  assert.equal(scene.recorded("purge")["outcome"], "timeout");
+  assert.equal(scene.all("freeComfy").length, 2, "with its one re-send");
+  assert.notEqual(scene.state.partials.suspect, null);
+});

@@ -68,7 +68,7 @@ Deno.test("what isn't another client's refusal", async (test) => {
   await test.step("Ollama evicted others and tried again by itself", () => {
     const scene = stage();
     die(scene);
-    scene.load(ALPHA, 102, gib(5));
+    scene.ollama = { ...scene.ollama, runners: [runner(102, ALPHA)] };
     scene.send({ type: "runnersChanged", runners: scene.ollama.runners });
     isSilent(scene);
   });
@@ -85,8 +85,10 @@ Deno.test("what isn't another client's refusal", async (test) => {
     isSilent(scene);
   });
   await test.step("a load of ours", () => {
-    const scene = stage(policy({ needs: { alpha: gib(1) } }));
+    const scene = stage(policy({ needs: { alpha: gib(5) } }));
     scene.ask({ kind: "switch", model: "alpha", keepAlive: "30m", prompt: null });
+    assert.equal(scene.all("load").length, 1);
+    scene.holds(300, "unmanaged", gib(6), "trainer");
     die(scene);
     isSilent(scene);
   });

@@ -53,14 +53,18 @@ Deno.test("half a model in VRAM: told of once, room made, reloaded once its runn
 });
 
 Deno.test("it spills again after its one reload: told of, and left alone for ten minutes", () => {
-  const scene = spilled();
+  const scene = spilled(policy({ needs: { comfyui: gib(1) } }));
   scene.run(6_000, { stepMs: 100 });
   giveBack(scene);
   scene.end(101).run(100);
   scene.load(ALPHA, 102, gib(5.6), HALF).loaded(LOADED);
   scene.run(20_000, { stepMs: 100 });
   assert.equal(toldOf(scene, "spilled").length, 2);
-  assert.equal(scene.all("load").length, 1);
+  assert.equal(scene.all("unload").length, 1);
+  scene.enqueue(1);
+  scene.enqueue(0);
+  scene.run(6_000, { stepMs: 100 });
+  assert.equal(scene.all("unload").length, 2, "ComfyUI has had work since: it was in the way again");
 });
 
 Deno.test("a runner that works is not touched", async (test) => {
