@@ -148,11 +148,12 @@ class WarmRun {
     const { pages } = this.#tools;
     const { fd } = this.#file;
     const { advice } = this.#pacer;
-    const isNew = advice !== this.#advised;
-    if (isNew) pages.advise(fd, advice);
+    const isSlowingDown = advice === "random" && this.#advised === "sequential";
+    if (advice !== this.#advised) pages.advise(fd, advice);
     this.#advised = advice;
-    if (advice !== "random" || !(isNew || this.#isReadAhead)) return;
-    pages.advise(fd, "dontNeed", { offset: this.#doneBytes, length: AHEAD });
+    if (isSlowingDown || (advice === "random" && this.#isReadAhead)) {
+      pages.advise(fd, "dontNeed", { offset: this.#doneBytes, length: AHEAD });
+    }
   }
 
   /** A chunk takes several calls, and a cancel isn't kept waiting for more than one of them. */
