@@ -285,3 +285,25 @@ Deno.test("who mustn't decide lets everybody go, marked and counted", () => {
   visit(stage, stage.offer("comfyui", manual));
   assert.deepEqual(stage.gate.counts.open, { paused: 1, blind: 1 });
 });
+
+Deno.test("a prompt that was just answered counts as work before ComfyUI's queue shows it, but not for ever", () => {
+  const stage = stageWith();
+  stage.world.card.allocate(COMFY_SERVER.pid, gib(3));
+  const prompt = stage.offer("comfyui", manual);
+  stage.advance(50);
+  stage.take(prompt);
+  stage.end(prompt, { kind: "answered", status: 200 });
+  const chat = stage.offer("ollama", { ...manual, model: BETA });
+  assert.equal(stage.gate.waiting[0]?.note?.reason, "ComfyUI is at work");
+  assert.equal(asked(stage).filter(({ to }) => to === "ollama").length, 0);
+  // It ran from its cache, between two looks at the queue.
+  stage.advance(4_000);
+  assert.equal(asked(stage).filter(({ to }) => to === "ollama").length, 1);
+  stage.leave(chat);
+  // One that ComfyUI refused brings no work.
+  const refused = stage.offer("comfyui", manual);
+  stage.advance(500);
+  stage.take(refused);
+  stage.end(refused, { kind: "answered", status: 400 });
+  assert.equal(stage.gate.promptSentMs, null);
+});
