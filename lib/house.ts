@@ -48,6 +48,8 @@ import type { ComfyClient } from "./upstream/comfy.ts";
 const STORE_STATUS_MS = 10_000;
 /** Swaps that footprints are learned from at start. */
 const SEED_SWAPS = 1_000;
+/** Warms that show what the disk can do. */
+const SEED_WARMS = 50;
 /** How long the first sample waits for the servers' first answers: a refusal is there at once, a stall isn't. */
 const FIRST_ANSWER_MS = 500;
 const FIRST_ANSWER_STEP_MS = 10;
@@ -210,7 +212,10 @@ export async function openHouse(ports: HousePorts): Promise<House> {
       const { keepAlive } = ports.policy.load;
       return arbitration.switchModel({ model, keepAlive, prompt: null, operation: "warm-model" }, call);
     },
-    onRecorded: (item) => live.remember(item),
+    onRecorded: (item) => {
+      live.remember(item);
+      if (item.kind === "warm") send({ type: "warmed", atMs: clock.monotonicMs(), fields: item.fields });
+    },
   });
   const ollamaWatch = watchOllama({
     api: ports.ollama,
@@ -362,7 +367,8 @@ async function readPast(
   try {
     const items = await store.history({ limit: 50, kind: null, before: null, durable: true });
     const swaps = await store.history({ limit: SEED_SWAPS, kind: "swap", before: null, durable: true });
-    return { items, learned: { footprints: seedFootprints(swaps), loads: seedLoads(swaps) } };
+    const warms = await store.history({ limit: SEED_WARMS, kind: "warm", before: null, durable: true });
+    return { items, learned: { footprints: seedFootprints(swaps), loads: seedLoads(swaps, warms) } };
   } catch (error) {
     log.warn("Cannot read what was kept earlier", { error: messageOf(error) });
     return { items: [], learned: {} };

@@ -8,6 +8,7 @@ import type { ModeChange } from "../model/arbitration.ts";
 import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
 import { watchWorker } from "./comfy_worker.ts";
 import { NO_CREEP, watchCreepBack } from "./creep_back.ts";
+import { noteWarm } from "./calibration.ts";
 import { watchFootprints } from "./footprint_watch.ts";
 import { hear } from "./hearing.ts";
 import { giveWay } from "./hold_job.ts";
@@ -59,6 +60,8 @@ export function reduceArbiter(state: ArbiterState, event: ArbiterEvent): Arbiter
 
 function takeOrders(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
   switch (event.type) {
+    case "warmed":
+      return { state: { ...state, loads: noteWarm(state.loads, event.fields) }, effects: [] };
     case "requested":
       return receiveRequest(state, event);
     case "cancelled":

@@ -82,6 +82,7 @@ function figureFields({ figures, residencyBeforePct: pct }: SwitchResult): Reado
     limits_basis: limits.basis,
     context_length: figures.contextLength,
     parallel: figures.parallel,
+    disk_gb_per_s: figures.diskBytesPerSecond === null ? null : round(figures.diskBytesPerSecond / 1e9, 2),
     link_gb_per_s: linkBytesPerSecond === null ? null : round(linkBytesPerSecond / 1e9, 1),
     link_narrow: link === null ? null : isNarrow(link),
   };

@@ -21,14 +21,29 @@ const WARM_PCT = 95;
 const COLD_PCT = 10;
 /** A disk may be replaced, a machine upgraded: the newest count. */
 const KEPT = 50;
+const LEAST_READ_GB = 0.5;
 
 /** Bandwidths of loads that were surely warm, and surely cold; bytes/s, oldest first. */
 export interface LoadBook {
   readonly warm: readonly number[];
   readonly cold: readonly number[];
+  /** What warms read from the disk at: its limit is the best of them. */
+  readonly disk: readonly number[];
 }
 
-export const NO_LOADS: LoadBook = { warm: [], cold: [] };
+export const NO_LOADS: LoadBook = { warm: [], cold: [], disk: [] };
+
+/** A warm's event, as it was recorded: what it read shows what the disk can do. A short read shows nothing. */
+export function noteWarm(book: LoadBook, fields: Readonly<Record<string, unknown>>): LoadBook {
+  const { read_gb: readGb, gb_per_s: gbPerS } = fields;
+  if (typeof readGb !== "number" || typeof gbPerS !== "number" || readGb < LEAST_READ_GB || gbPerS <= 0) return book;
+  return { ...book, disk: [...book.disk, gbPerS * 1e9].slice(-KEPT) };
+}
+
+/** The best that the disk was seen to give, bytes/s; null before the first warm. */
+export function diskLimit({ disk }: LoadBook): number | null {
+  return disk.length === 0 ? null : Math.max(...disk);
+}
 
 export interface CountedLoad {
   readonly bytes: number | null;

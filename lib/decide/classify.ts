@@ -100,7 +100,7 @@ export function verdictOf(found: Classification): string {
 
 export interface SwapFacts {
   readonly found: Classification;
-  readonly figures: Pick<LoadFigures, "sizeBytes" | "link">;
+  readonly figures: Pick<LoadFigures, "sizeBytes" | "link" | "diskBytesPerSecond">;
   readonly phases: SwapPhases;
   readonly residencyPct: number | null;
   readonly spilled: boolean | null;
@@ -112,7 +112,12 @@ export function explainSwap({ found, figures, phases, residencyPct, spilled }: S
   const because: string[] = [];
   if (sizeBytes !== null && residencyPct !== null && residencyPct < 90) {
     const missing = sizeBytes * (1 - residencyPct / 100);
-    because.push(`${(missing / 1e9).toFixed(1)} of its ${(sizeBytes / 1e9).toFixed(1)} GB had to come from disk`);
+    const limit = figures.diskBytesPerSecond === null
+      ? ""
+      : `, which gave ${rate(figures.diskBytesPerSecond)} GB/s at best`;
+    because.push(
+      `${(missing / 1e9).toFixed(1)} of its ${(sizeBytes / 1e9).toFixed(1)} GB had to come from disk${limit}`,
+    );
   }
   if (link !== null && isNarrow(link)) because.push(`the card's PCIe link runs at x${link.width} of x${link.maxWidth}`);
   if (spilled === true) because.push("part of it lies outside VRAM, where it runs on the CPU");

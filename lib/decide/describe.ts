@@ -104,6 +104,8 @@ export function describeEvent(event: ArbiterEvent): string {
       return "a deadline came";
     case "ownPrompt":
       return event.isOpen ? "a prompt of our own is posted" : "a prompt of our own has ended";
+    case "warmed":
+      return "models were read into memory";
     case "stopped":
       return "shutdown";
   }

@@ -9,6 +9,7 @@ import { isSameProcess, type ResidentModel, type Runner } from "../model/tenants
 import { type Bytes, toGib } from "../model/units.ts";
 import type { ArbiterState, ArbiterStep } from "./arbiter_state.ts";
 import { counting, isAlike, knownNeed, type Measurement, remember } from "./footprint.ts";
+import { spillOf } from "./spill.ts";
 import { matchRows } from "./yield_targets.ts";
 
 /** Within this much it holds what it held a second ago. */
@@ -27,8 +28,9 @@ export function watchFootprints(state: ArbiterState, event: ArbiterEvent): Arbit
   for (const [pid, row] of matchRows(ollama.runners, ollama.resident, ollama)) {
     const runner = ollama.runners.find((entry) => entry.pid === pid);
     const bytes = breakdown.processes.find((process) => process.pid === pid)?.usedBytes ?? null;
+    if (runner === undefined || bytes === null || bytes <= 0) continue;
     // Half a model's footprint says nothing of what the whole one needs.
-    if (runner === undefined || bytes === null || bytes <= 0 || row.sizeVramBytes < row.sizeBytes) continue;
+    if (spillOf(row, runner, event.sample) !== null) continue;
     const key = `${pid} ${runner.startTime}`;
     seen[key] = bytes;
     const before = state.seenBytes[key];

@@ -6,7 +6,7 @@ import type { LoadReply } from "../model/ports.ts";
 import type { BarrierReading, Sample } from "../model/sample.ts";
 import type { ResidentModel, Runner } from "../model/tenants.ts";
 import { round } from "../model/units.ts";
-import { limitsOf } from "./calibration.ts";
+import { diskLimit, limitsOf } from "./calibration.ts";
 import { classifyLoad, explainSwap } from "./classify.ts";
 import type { JobContext } from "./job.ts";
 import { bytesOf } from "./release.ts";
@@ -122,6 +122,7 @@ export function concludeSwitch(job: SwitchJob, context: JobContext): SwitchStep 
     contextLength: job.contextLength,
     parallel: job.runner?.parallel ?? null,
     process: job.runner === null ? null : { pid: job.runner.pid, startTime: job.runner.startTime },
+    diskBytesPerSecond: diskLimit(context.loads),
     link: job.link,
   };
   const found = classifyLoad({

@@ -123,6 +123,8 @@ export interface LoadFigures {
   readonly contextLength: number | null;
   readonly parallel: number | null;
   readonly process: ProcessId | null;
+  /** The best that the disk was seen to give, bytes/s; null before the first warm. */
+  readonly diskBytesPerSecond: number | null;
   /** The PCIe link as it ran meanwhile; null where the card doesn't say. */
   readonly link: PcieLink | null;
 }

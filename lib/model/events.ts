@@ -99,6 +99,8 @@ export type ArbiterEvent =
     | { readonly type: "woke"; readonly generation: Generation }
     /** A prompt of our own is about to be posted, or has ended: nothing is decided of it. */
     | { readonly type: "ownPrompt"; readonly isOpen: boolean }
+    /** A warm has ended and was recorded. */
+    | { readonly type: "warmed"; readonly fields: Readonly<Record<string, unknown>> }
     | { readonly type: "stopped" }
   );
 

@@ -1,12 +1,12 @@
-import { type LoadBook, NO_LOADS, noteLoad } from "../decide/calibration.ts";
+import { type LoadBook, NO_LOADS, noteLoad, noteWarm } from "../decide/calibration.ts";
 import { type Footprints, remember } from "../decide/footprint.ts";
 import type { HistoryItem } from "../model/history.ts";
 import { canonical } from "../model/model_names.ts";
 import { GIB } from "../model/units.ts";
 
-/** Bandwidths that calibrate, from the swaps that an earlier service kept, newest first as the store gives them. */
-export function seedLoads(swaps: readonly HistoryItem[]): LoadBook {
-  let book = NO_LOADS;
+/** Bandwidths that calibrate, from the swaps and warms that an earlier service kept, newest first as the store gives them. */
+export function seedLoads(swaps: readonly HistoryItem[], warms: readonly HistoryItem[]): LoadBook {
+  let book = [...warms].reverse().reduce((known, { fields }) => noteWarm(known, fields), NO_LOADS);
   for (const { fields } of [...swaps].reverse()) {
     const { gb_per_s: gbPerS, size_gb: sizeGb, residency_before_pct: pct } = fields;
     if (typeof gbPerS !== "number" || typeof sizeGb !== "number" || typeof pct !== "number") continue;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type CountedLoad, limitsOf, NO_LOADS, noteLoad } from "../../lib/decide/calibration.ts";
+import { type CountedLoad, diskLimit, limitsOf, NO_LOADS, noteLoad } from "../../lib/decide/calibration.ts";
 import { classifyLoad, explainSwap, linkRate } from "../../lib/decide/classify.ts";
 import { seedLoads } from "../../lib/services/footprints.ts";
 
@@ -83,13 +83,22 @@ Deno.test("a verdict says why it was slow: what came from disk, a narrow link, a
   const limits = limitsOf(UNSET, NO_LOADS);
   const figures = {
     sizeBytes: 12.87e9,
+    diskBytesPerSecond: 3.1e9,
     link: { gen: 1, width: 8, maxGen: 4, maxWidth: 16 },
   };
   const phases = { roomMs: 61_000, waitMs: 1_400, loadMs: 34_267, answerMs: 20, readBackMs: 5 };
   const found = classifyLoad({ bytes: 12.87e9, loadMs: 34_267, residencyPct: 3.1, isPlain: true }, limits);
   const verdict = explainSwap({ found, figures, phases, residencyPct: 3.1, spilled: true });
   assert.match(verdict, /^Cold Disk Load at 0\.38 GB\/s/);
-  for (const part of [/12\.5 of its 12\.9 GB had to come from disk/, /x8 of x16/, /outside VRAM/, /61 s/, /1\.4 s/]) {
+  for (
+    const part of [
+      /12\.5 of its 12\.9 GB had to come from disk, which gave 3\.10 GB\/s at best/,
+      /x8 of x16/,
+      /outside VRAM/,
+      /61 s/,
+      /1\.4 s/,
+    ]
+  ) {
     assert.match(verdict, part);
   }
   // A card at rest lowers its generation by itself; that is no fault of the link.
@@ -111,6 +120,11 @@ Deno.test("what calibrates outlives the service: it is read back from the record
     item(warm, 3),
     item({ ...warm, residency_before_pct: 4, gb_per_s: 0.4 }, 2),
     item({ gb_per_s: 5, class: "ram_hit" }, 1),
+  ], [
+    item({ gb_per_s: 2.9, read_gb: 9.3 }, 3),
+    item({ gb_per_s: 3.1, read_gb: 9.3 }, 2),
+    item({ gb_per_s: 9, read_gb: 0.2 }, 1),
   ]);
-  assert.deepEqual(book, { warm: [5e9], cold: [0.4e9] });
+  assert.deepEqual(book, { warm: [5e9], cold: [0.4e9], disk: [3.1e9, 2.9e9] });
+  assert.deepEqual([diskLimit(book), diskLimit(NO_LOADS)], [3.1e9, null], "a short read shows nothing of the disk");
 });

@@ -140,6 +140,46 @@ scenes["a switch is a run: followed, shown, and told by what it achieved"] = asy
   assert.deepEqual(complaints, []);
 };
 
+scenes["a benchmark is a run as well: asked for, shown under way, and told by its medians; misses stand beside it"] =
+  async (
+    fake,
+    open,
+  ) => {
+    const bench = { ...run, id: "b1", operation: "benchmark", phase: "round trip 1 of 3: loading gemma4:12b" };
+    fake.replies.set("POST /api/benchmark", { status: 200, body: { ...bench, version: 1, result: null, error: null } });
+    const { page, complaints } = await open(fake.url);
+    const panel = page.getByRole("region", { name: "Benchmark" });
+    await panel.getByRole("row", { name: "qwen3:14b 4096 context" }).getByText("11.2").waitFor();
+    assert.equal(await panel.locator("td.late").innerText(), "1");
+    await panel.getByLabel("Between").selectOption("gemma4:12b");
+    await panel.getByLabel("Round trips").fill("3");
+    await panel.getByRole("button", { name: "Measure" }).click();
+    await panel.getByText("Measuring: models are unloaded and loaded meanwhile").waitFor();
+    assert.deepEqual(fake.asked.find(({ route }) => route === "POST /api/benchmark")?.body, {
+      iterations: 3,
+      models: ["gemma4:12b"],
+      wait: false,
+    });
+    fake.push({ ...fake.stats, timestamp: fake.stats.timestamp + 1, runs: [bench] });
+    await page.getByRole("region", { name: "Under way" }).getByText(bench.phase).waitFor();
+    const spread = { ...{ n: 3, mean: 3_300, p50: 3_210, p95: null } };
+    const summary = { to: "gemma4:12b", transition_ms: spread, load_ms: spread, tokens_per_sec: null, classes: {} };
+    const result = {
+      summaries: [summary],
+      given_way: false,
+      message: "gemma4:12b, unloaded and reloaded: median 3210 ms",
+    };
+    fake.replies.set("GET /api/runs/b1", {
+      status: 200,
+      body: { ...bench, state: "done", version: 2, result, error: null },
+    });
+    fake.push({ ...fake.stats, timestamp: fake.stats.timestamp + 1, runs: [{ ...bench, state: "done" }] });
+    await panel.getByText(result.message).waitFor();
+    const cells = await panel.getByRole("row", { name: "gemma4:12b" }).getByRole("cell").allInnerTexts();
+    assert.deepEqual(cells, ["3", "3.30 s", "3.21 s", "–", "3.21 s", "–"]);
+    assert.deepEqual(complaints, []);
+  };
+
 scenes["a switch that is refused while it runs says why, and a run can be cancelled"] = async (fake, open) => {
   fake.replies.set("POST /api/switch-model", { status: 200, body: { ...run, version: 1, result: null, error: null } });
   fake.replies.set("POST /api/runs/r1/cancel", { status: 200, body: { ...run, state: "cancelled" } });

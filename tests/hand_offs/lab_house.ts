@@ -1,6 +1,6 @@
 /** The whole house over a simulated box, on whichever clock and card the caller brings. */
 import { openLibc } from "../../ffi/libc.ts";
-import { type House, openHouse } from "../../lib/house.ts";
+import { type House, type HousePorts, openHouse } from "../../lib/house.ts";
 import { type Box, type BoxOptions, openBox } from "../../lib/lab/box.ts";
 import { labEndRunner } from "../../lib/lab/end_runner.ts";
 import { DEFAULT_POLICY, type Policy } from "../../lib/model/policy.ts";
@@ -31,6 +31,8 @@ export interface HouseOptions {
   readonly clock: Clock;
   readonly store: Store;
   readonly policy?: Partial<Policy>;
+  /** What the house gets besides, or instead. */
+  readonly ports?: Partial<Pick<HousePorts, "about" | "cache">>;
   /** Waits for a promise while the box's clock moves on. */
   readonly settle: <T>(promise: Promise<T>) => Promise<T>;
 }
@@ -69,7 +71,7 @@ export function siteOf({ procRoot, ollama, comfy }: Box): Site {
 /** The house on a box that is open already, in this thread or another; it closes the card it was given. */
 export async function openHouseOn(
   { procRoot, ollamaUrl, comfyUrl }: Site,
-  { clock, store, settle, gpu, policy, endRunner }: HouseOptions & {
+  { clock, store, settle, gpu, policy, ports, endRunner }: HouseOptions & {
     readonly gpu: Gpu;
     readonly endRunner?: EndRunner;
   },
@@ -92,6 +94,7 @@ export async function openHouseOn(
     policy: { ...DEFAULT_POLICY, needs: { comfyui: 16 * GIB }, ...policy },
     about: { version: "0.0.0", pid: 1, startedAtMs: clock.wallMs(), simulation: "a lab" },
     ticked: () => {},
+    ...ports,
   });
   await settle(house.ready);
   return {

@@ -226,6 +226,7 @@ export function switchResult(change: Partial<SwitchResult> = {}): SwitchResult {
       contextLength: 4_096,
       parallel: 1,
       process: { pid: 4001, startTime: 7 },
+      diskBytesPerSecond: 3.1e9,
       link: { gen: 4, width: 16, maxGen: 4, maxWidth: 16 },
     },
     reclaimedBytes: null,
