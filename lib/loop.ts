@@ -11,6 +11,7 @@ import { type ArbiterState, initialArbiter, type Learned } from "./decide/arbite
 import { advance, reduceAutotune, type SweepHears } from "./decide/autotune.ts";
 import { type AutotuneState, type AutotuneStep, NO_SWEEP } from "./decide/autotune_state.ts";
 import { reduceCard } from "./decide/card.ts";
+import { hideOwnPrompt } from "./decide/own_prompts.ts";
 import type { TuningState } from "./decide/card_state.ts";
 import { reduceGate } from "./decide/gate.ts";
 import { type GateState, initialGate } from "./decide/gate_state.ts";
@@ -84,8 +85,10 @@ function reduceOthers(state: HouseState, event: ArbiterEvent | TuneEvent): Step<
   const gate = isTuneEvent(event)
     ? { state: state.gate, effects: [] }
     : reduceGate(state.gate, event, arbiter.state);
-  const card = isTuneEvent(event) || event.type === "sampled" || event.type === "stopped"
-    ? reduceCard(state.card, event, { mode: arbiter.state.mode })
+  // A prompt of our own is nobody's workload: no profile follows it.
+  const seen = isTuneEvent(event) ? event : hideOwnPrompt(state.arbiter, event).event;
+  const card = isTuneEvent(seen) || seen.type === "sampled" || seen.type === "stopped"
+    ? reduceCard(state.card, seen, { mode: arbiter.state.mode })
     : { state: state.card, effects: [] };
   const isSame = arbiter.state === state.arbiter && card.state === state.card && gate.state === state.gate;
   return {

@@ -1,6 +1,7 @@
 /** The page's entry point: state first, then the view. */
 import { render } from "preact";
 import { createDashboard, DashboardProvider } from "./live/dashboard.ts";
+import { AutotunePanel } from "./panels/autotune_panel.tsx";
 import { BenchmarkPanel } from "./panels/benchmark_panel.tsx";
 import { CachePanel } from "./panels/cache_panel.tsx";
 import { ChartPanel } from "./panels/chart_panel.tsx";
@@ -30,6 +31,7 @@ import "./styles/timeline.css";
 import "./styles/past.css";
 import "./styles/gate.css";
 import "./styles/tuning.css";
+import "./styles/autotune.css";
 import "./styles/dialogs.css";
 
 function App() {
@@ -52,6 +54,7 @@ function App() {
         <TuningPanel />
         <PastPanel />
         <StatisticsPanel />
+        <AutotunePanel />
         <BenchmarkPanel />
       </main>
       <WhyPanel />

@@ -53,7 +53,7 @@ export async function openSweepScene(
   const { seed = 1, book = { profiles: [], quarantine: [] } } = options;
   const clock = new LabClock({ seed });
   const dir = await Deno.makeTempDir({ prefix: "hyperswap-sweep-" });
-  const silicon = { ...MEASURED_SILICON, ...options.silicon };
+  const silicon = { ...MEASURED_SILICON, noise: 0.003, ...options.silicon };
   const box = await openBox({ clock, dir, seed, silicon, driverHolds: false });
   const libc = openLibc();
   const proc = openProc(libc, box.procRoot);

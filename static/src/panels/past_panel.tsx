@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { createPast, type FigureGroup, GROUPS, type PastSpan, SPANS } from "../live/past.ts";
 import { openPastChart, type PastChart } from "../live/past_chart.ts";
+import { ExportLinks } from "../parts/export_links.tsx";
 import { duration } from "../format.ts";
 
 const RENEW_MS = 30_000;
@@ -51,6 +52,7 @@ export function PastPanel() {
             chosen={"lastMs" in span ? SPANS.find(({ ms }) => ms === span.lastMs)?.label ?? null : null}
             onChoose={(label) => setSpans([{ lastMs: SPANS.find((one) => one.label === label)?.ms ?? SPANS[0].ms }])}
           />
+          <ExportLinks what="telemetry" {...boundsOf(span)} />
           <button
             type="button"
             class="button button-small"
@@ -75,6 +77,12 @@ export function PastPanel() {
       </div>
     </section>
   );
+}
+
+/** What is shown, as the export takes it. */
+function boundsOf(span: PastSpan): { readonly from: string; readonly to?: string } {
+  if ("lastMs" in span) return { from: `${span.lastMs / 3_600_000}h` };
+  return { from: new Date(span.fromMs).toISOString(), to: new Date(span.toMs).toISOString() };
 }
 
 interface ChoiceProps {

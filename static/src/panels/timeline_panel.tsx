@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { useDashboard } from "../live/dashboard.ts";
+import { ExportLinks } from "../parts/export_links.tsx";
 import { readEvent } from "../live/history_event.ts";
 import { TimelineRow } from "./timeline_row.tsx";
 
@@ -18,6 +19,7 @@ export function TimelinePanel() {
       <div class="panel-head">
         <h2 id="timeline-title">Hand-offs, purges and swaps</h2>
         <span class="end">
+          <ExportLinks what="events" />
           {others > 0 && (
             <button
               type="button"
