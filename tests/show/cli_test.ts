@@ -74,6 +74,7 @@ Deno.test("every operation is a command, and every answer one document", async (
   const sweep = box.runs.start("autotune-sweep", () => Promise.resolve({}));
   const args: Readonly<Record<string, string>> = {
     "autotune-cancel": sweep.id,
+    "end-runner": "4001 991",
     "warm-model": "qwen3:14b",
     plan: "qwen3:14b",
     "warm-cancel": warm.id,
@@ -90,7 +91,7 @@ Deno.test("every operation is a command, and every answer one document", async (
     "save-profile": "quiet --power-limit-w 250",
     "delete-profile": "quiet",
     "set-lever": "power_limit_w 300",
-    "autotune-sweep": "power_limit_w --wait true",
+    "autotune-sweep": "power_limit_w",
     "set-governor": "--reset",
   };
   // What a call uses up has to be there for the next one.

@@ -82,6 +82,8 @@ Deno.test("every tool's answer is structured, and the client finds that it fits 
     set_arbitration_mode: { mode: "auto" },
     get_run: { id: run.id },
     cancel_run: { id: run.id },
+    run_overclock_sweep: { knob: "power_limit_w" },
+    end_stuck_runner: { pid: 4001, starttime: 991 },
     prewarm_single_model: { model_name: "qwen3:14b" },
     set_pinned_models: { pinned: true, model_name: "qwen3:14b" },
     get_timeseries: { metric: ["power_w"] },
