@@ -82,9 +82,7 @@ function letGo(state: HouseState, event: GateEvent): Step<HouseState, HouseEffec
 /** The gate sees an event after the arbiter has: it lets go by what the arbiter knows now. */
 function reduceOthers(state: HouseState, event: ArbiterEvent | TuneEvent): Step<HouseState, HouseEffect> {
   const arbiter = isTuneEvent(event) ? { state: state.arbiter, effects: [] } : reduceArbiter(state.arbiter, event);
-  const gate = isTuneEvent(event)
-    ? { state: state.gate, effects: [] }
-    : reduceGate(state.gate, event, arbiter.state);
+  const gate = isTuneEvent(event) ? { state: state.gate, effects: [] } : reduceGate(state.gate, event, arbiter.state);
   // A prompt of our own is nobody's workload: no profile follows it.
   const seen = isTuneEvent(event) ? event : hideOwnPrompt(state.arbiter, event).event;
   const card = isTuneEvent(seen) || seen.type === "sampled" || seen.type === "stopped"

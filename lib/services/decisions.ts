@@ -78,7 +78,8 @@ export class DecisionLog {
   noteAll({ event, before, state, effects }: HouseTransition, atMs: WallMs): void {
     if (!isTuneEvent(event) && !isSweepEvent(event)) {
       if (!isGateEvent(event)) {
-        const own = effects.flatMap((effect) => isTuneEffect(effect) || isGateEffect(effect) || isSweepEffect(effect) ? [] : [effect]
+        const own = effects.flatMap((effect) =>
+          isTuneEffect(effect) || isGateEffect(effect) || isSweepEffect(effect) ? [] : [effect]
         );
         this.note({ event, before: before.arbiter, state: state.arbiter, effects: own }, atMs);
       }
