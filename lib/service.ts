@@ -1,5 +1,6 @@
 /** One service: record, house, doors and lock on a ground, opened in one order and closed in one order. */
 import type { Libc } from "../ffi/libc.ts";
+import { type LiveSettings, reloadText } from "./config/live_settings.ts";
 import type { Loaded } from "./config/load.ts";
 import type { Places } from "./config/places.ts";
 import { cachePolicyOf, policyOf } from "./config/policy.ts";
@@ -32,7 +33,11 @@ const DAY_MS = 86_400_000;
 
 /** What stands before anything is opened. */
 export interface Base {
+  /** As it was at the start. */
   readonly loaded: Loaded;
+  readonly settings: LiveSettings;
+  /** The same files, variables and flags, read now. Throws Failure invalid_input. */
+  readonly readAgain: () => Loaded;
   readonly places: Places;
   readonly libc: Libc;
   readonly clock: Clock;
@@ -41,6 +46,8 @@ export interface Base {
 
 export interface Service {
   readonly listening: Listening;
+  /** Takes over what of a configuration that was read again can change while it runs; the rest is named. */
+  reload(next: Loaded, access: AccessPolicy): Promise<void>;
   /** See House.over. */
   readonly over: Promise<void>;
   close(): Promise<void>;
@@ -80,7 +87,8 @@ export async function openService(
     import("./show/memory_return.ts"),
     import("../static/assets.ts"),
   ]);
-  const rest = openRest({ services: house.services, clock, access: () => access, assets, report });
+  let admitting = access;
+  const rest = openRest({ services: house.services, clock, access: () => admitting, assets, report });
   const { host: hostname, port } = loaded.config.server;
   const listening = await listen({
     rest,
@@ -107,6 +115,7 @@ export async function openService(
     kind: "service",
     fields: { message: `HyperSwap ${VERSION} started`, version: VERSION },
   });
+  house.services.logins.servedAt(listening.url);
   const returning = returnMemory({ clock, streams: () => rest.streams.clients, trim: () => libc.trimMemory() });
   const close = async () => {
     returning.stop();
@@ -123,13 +132,22 @@ export async function openService(
     await store.close();
     card[Symbol.dispose]();
   };
-  return { listening, over: house.over, close };
+  const reload = async (next: Loaded, nextAccess: AccessPolicy) => {
+    admitting = nextAccess;
+    const message = reloadText(base.settings.take(next.config));
+    const atMs = clock.monotonicMs();
+    house.send({ type: "configured", atMs, policy: { ...policyOf(next.config), ...ground.policy } });
+    house.send({ type: "tuningConfigured", atMs, policy: tuningPolicyOf(next.config) });
+    log.info(message);
+    await store.append({ atMs: clock.wallMs(), kind: "service", fields: { message, version: VERSION } });
+  };
+  return { listening, reload, over: house.over, close };
 }
 
 /** The house on a ground, with clients for the servers the ground names. */
 export async function openHouseOn(
   ground: Ground,
-  { clock, log, loaded }: Pick<Base, "clock" | "log" | "loaded">,
+  { clock, log, loaded, settings }: Pick<Base, "clock" | "log" | "loaded" | "settings">,
   { store, archive, tuning, ticked }: {
     readonly store: Store;
     /** Left out, the card is only read. */
@@ -159,7 +177,7 @@ export async function openHouseOn(
       pageCache: ground.pageCache,
       files: openFiles(ground.fileRoot === null ? {} : { root: ground.fileRoot }),
       settings: ground.fileRoot === null ? placesOfModels(loaded) : NO_PLACES,
-      policy: cachePolicyOf(loaded.config),
+      policy: settings.cachePolicy,
     },
     ticked,
   });

@@ -95,7 +95,7 @@ export function refuseWithout(access: Access, scopes: Scopes, operation: string)
   const loopback = [...new Set(["read", "operate", access])].map((scope) => `"${scope}"`).join(", ");
   return refused("forbidden", `Cannot call ${operation}: it needs the scope ${access}`, {
     hint: `Use the unix socket (group hyperswap), a token with the scope ${access}, ` +
-      "the link that hyperswap dashboard prints, " +
+      (access === "admin" ? "" : "the link that hyperswap dashboard prints, ") +
       `or set access.loopback = [${loopback}] in the configuration`,
     details: { scope: access, granted: [...scopes] },
   });

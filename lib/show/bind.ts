@@ -1,5 +1,5 @@
 /** What a request carries (path, query, body) as an operation's raw input; what it means is checked by `invoke`. */
-import { Failure } from "../model/failure.ts";
+import { Failure, messageOf } from "../model/failure.ts";
 import type { Clock } from "../model/ports.ts";
 import type { Operation } from "../operations/operation.ts";
 import { fromText } from "../operations/parameters.ts";
@@ -125,6 +125,9 @@ export async function withWholeBody(request: Request, clock: Pick<Clock, "after"
       if (bytes > MAX_BODY_BYTES) throw tooLarge();
       chunks.push(next.value);
     }
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    throw new Failure("invalid_input", `Cannot read the body: ${messageOf(error)}`, { cause: error });
   } finally {
     timer.stop();
   }

@@ -49,7 +49,7 @@ Deno.test("the API's description is zipped and tagged too", async () => {
   assert.equal((await request("GET /openapi.json", { headers: { "if-none-match": etag } })).status, 304);
 });
 
-Deno.test("a body that doesn't come in time, or too much of one, is refused on every door", async () => {
+Deno.test("a body that doesn't come in time or whole, or too much of one, is refused on every door", async () => {
   const { door, box } = openDoor();
   for (const path of ["/api/free-vram", "/api/login", "/mcp"]) {
     const drip = new ReadableStream<Uint8Array>({
@@ -71,6 +71,8 @@ Deno.test("a body that doesn't come in time, or too much of one, is refused on e
       pull: (controller) => controller.enqueue(new Uint8Array(16_384).fill(32)),
     });
     assert.equal((await post(flood)).status, 413, path);
+    const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new TypeError("reset")) });
+    assert.equal((await post(broken)).status, 400, path);
   }
   assert.deepEqual([box.asked, box.defects], [[], []]);
 });
