@@ -5,7 +5,8 @@
 import { parseArgs } from "node:util";
 import { openLibc } from "../ffi/libc.ts";
 import { FLAG_KEYS } from "./config/keys.ts";
-import { loadConfig } from "./config/load.ts";
+import { LiveSettings } from "./config/live_settings.ts";
+import { loadConfig, type Loaded } from "./config/load.ts";
 import { placesOf } from "./config/places.ts";
 import type { Ground } from "./ground.ts";
 import type { House } from "./house.ts";
@@ -33,7 +34,7 @@ export async function serve(args: readonly string[]): Promise<number> {
   const base = openBase(args);
   return await run(
     base,
-    accessOf(base.loaded),
+    accessOf,
     () => Promise.resolve(openHardware(base.loaded.config, { ...base, isOwner: true })),
   );
 }
@@ -45,8 +46,10 @@ export async function demo(args: readonly string[]): Promise<number> {
   try {
     const base = openBase(args, { "state-dir": `${dir}/state`, socket: `${dir}/hyperswap.sock` });
     // Nothing real can be harmed on a simulated box: whoever is on this machine may try everything, unless told otherwise.
-    const isSaid = base.loaded.origins["access.loopback"] !== undefined;
-    const access = { ...accessOf(base.loaded), ...(isSaid ? {} : { loopback: [...ALL_SCOPES] }) };
+    const access = (loaded: Loaded) => ({
+      ...accessOf(loaded),
+      ...(loaded.origins["access.loopback"] === undefined ? { loopback: [...ALL_SCOPES] } : {}),
+    });
     return await run(base, access, () => openSimulation({ ...base, isOwner: true, dir: `${dir}/box` }));
   } finally {
     await Deno.remove(dir, { recursive: true });
@@ -56,11 +59,18 @@ export async function demo(args: readonly string[]): Promise<number> {
 /** Reads flags and configuration and opens what needs nothing else. `defaults` stand where neither says otherwise. */
 export function openBase(args: readonly string[], defaults: Readonly<Record<string, string>> = {}): Base {
   const flags = readFlags(args);
-  const loaded = loadConfig({ flags: { ...defaults, ...flags } });
-  const { level, format } = loaded.config.log;
-  const log = stderrLog({ level, format });
+  const readAgain = () => loadConfig({ flags: { ...defaults, ...flags } });
+  const loaded = readAgain();
+  const settings = new LiveSettings(loaded.config);
+  const log = stderrLog({
+    format: loaded.config.log.format,
+    get level() {
+      return settings.logLevel;
+    },
+  });
   const libc = openLibc();
-  return { loaded, libc, log, clock: systemClock(), places: placesOf(loaded, libc.effectiveUid === 0) };
+  const places = placesOf(loaded, libc.effectiveUid === 0);
+  return { loaded, settings, readAgain, libc, log, clock: systemClock(), places };
 }
 
 function readFlags(args: readonly string[]): Record<string, string> {
@@ -81,12 +91,12 @@ function readFlags(args: readonly string[]): Record<string, string> {
 
 async function run(
   base: Base,
-  access: AccessPolicy,
+  accessTo: (loaded: Loaded) => AccessPolicy,
   openGround: () => Promise<Ground>,
 ): Promise<number> {
   const { loaded, log, clock, places } = base;
-  const unsafe = refuseBind(loaded.config.server.host, access);
-  if (unsafe !== null) throw new Failure(unsafe.code, unsafe.message, { hint: unsafe.hint ?? "" });
+  const { host } = loaded.config.server;
+  const access = safeAccess(host, accessTo(loaded));
   await Deno.mkdir(places.stateDir, { recursive: true });
   const owner: Owner = {
     pid: Deno.pid,
@@ -104,12 +114,20 @@ async function run(
     log.error("Cannot go on", { error: messageOf(error) });
     ended.resolve(FAILURES[error instanceof Failure ? error.code : "internal"].exit);
   });
+  const reload = async () => {
+    const next = base.readAgain();
+    await service.reload(next, safeAccess(host, accessTo(next)));
+  };
   using _signals = asDisposable(watchSignals({
     onStop: (signal) => {
       log.info(`Stopping on ${signal}`);
       ended.resolve(0);
     },
-    onReload: () => log.warn("Cannot reload the configuration while running: restart the service"),
+    onReload: () => {
+      reload().catch((error) =>
+        log.error("Cannot take over the configuration: the one before stays in force", { error: messageOf(error) })
+      );
+    },
   }));
   log.info(
     `HyperSwap ${VERSION} is at ${service.listening.url}${ground.simulation === null ? "" : ` (${ground.simulation})`}`,
@@ -117,6 +135,13 @@ async function run(
   const code = await ended.promise;
   await Promise.race([service.close(), clock.sleep(SHUTDOWN_MS)]);
   return code;
+}
+
+/** Who may do what; throws Failure where that would let in whoever reaches the address. */
+function safeAccess(host: string, access: AccessPolicy): AccessPolicy {
+  const unsafe = refuseBind(host, access);
+  if (unsafe !== null) throw new Failure(unsafe.code, unsafe.message, { hint: unsafe.hint ?? "" });
+  return access;
 }
 
 /** The one operation that changes something and needs no service. */

@@ -186,6 +186,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
   });
   const performer = new Performer({
     ...ports,
+    policy: () => machine.state.arbiter.policy,
     residencyBefore: (model) => cache.service.residencyBefore(model),
     listRunners: () => sampler.runners(),
     send,
@@ -209,7 +210,7 @@ export async function openHouse(ports: HousePorts): Promise<House> {
     runs,
     sample: () => machine.state.arbiter.sample,
     load: (model, call) => {
-      const { keepAlive } = ports.policy.load;
+      const { keepAlive } = machine.state.arbiter.policy.load;
       return arbitration.switchModel({ model, keepAlive, prompt: null, operation: "warm-model" }, call);
     },
     onRecorded: (item) => {

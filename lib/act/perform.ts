@@ -37,7 +37,8 @@ export interface PerformParts {
   readonly ollama: OllamaApi;
   readonly comfy: ComfyApi;
   readonly store: Store;
-  readonly policy: Policy;
+  /** As it stands now: it changes with the configuration. */
+  readonly policy: () => Policy;
   /** The server's children as they are now. */
   readonly listRunners: () => readonly Runner[];
   /** What of a model is in memory before its load, within a fraction of a second, or null. Never rejects. */
@@ -196,7 +197,7 @@ export class Performer {
       // Hanging up is the cure for a load that hangs for ever: it cancels the load on Ollama's side.
       // Asked beside it: the load waits for nobody, and a runner reads nothing before it has started.
       const before = residencyBefore?.(effect.request.model) ?? Promise.resolve(null);
-      const reply = await ollama.load(effect.request, clock.deadline(policy.load.deadlineMs, signal));
+      const reply = await ollama.load(effect.request, clock.deadline(policy().load.deadlineMs, signal));
       outcome = { ok: true, reply, residency: await before };
     } catch (error) {
       const status = error instanceof UpstreamError ? error.status : null;

@@ -5,6 +5,7 @@
 import type { ArbiterReply } from "../model/arbitration.ts";
 import type { ArbiterEffect, ArbiterEvent } from "../model/events.ts";
 import type { ModeChange } from "../model/arbitration.ts";
+import type { Policy } from "../model/policy.ts";
 import type { ArbiterState, ArbiterStep, LaneJob } from "./arbiter_state.ts";
 import { watchWorker } from "./comfy_worker.ts";
 import { NO_CREEP, watchCreepBack } from "./creep_back.ts";
@@ -68,9 +69,21 @@ function takeOrders(state: ArbiterState, event: ArbiterEvent): ArbiterStep {
       return cancelRequest(state, event);
     case "modeSet":
       return setMode(state, event.change, event.atMs);
+    case "configured":
+      return setPolicy(state, event.policy, event.atMs);
     default:
       return { state, effects: [] };
   }
+}
+
+/** Mode and kept models are the owner's of the moment: they change only where the configuration itself has. */
+function setPolicy(state: ArbiterState, policy: Policy, atMs: number): ArbiterStep {
+  const { mode, yield: { keep } } = state.policy;
+  const isKeepNew = JSON.stringify(keep) !== JSON.stringify(policy.yield.keep);
+  const next: ArbiterState = { ...state, policy, keep: isKeepNew ? policy.yield.keep : state.keep };
+  return policy.mode === mode
+    ? { state: next, effects: [] }
+    : setMode(next, { mode: policy.mode, untilMs: null, keep: null }, atMs);
 }
 
 function setMode(state: ArbiterState, { mode, untilMs, keep }: ModeChange, atMs: number): ArbiterStep {
@@ -85,7 +98,7 @@ function setMode(state: ArbiterState, { mode, untilMs, keep }: ModeChange, atMs:
     kind: "arbitration" as const,
     fields: { mode, until_ms: next.modeUntilMs, keep: next.keep, message: `Mode set to ${mode}` },
   };
-  const record: ArbiterEffect = { kind: "record", key: `mode-${atMs}`, item, reason: "the mode was set by hand" };
+  const record: ArbiterEffect = { kind: "record", key: `mode-${atMs}`, item, reason: "the mode was set" };
   return { state: called.state, effects: [...called.effects, record] };
 }
 

@@ -12,7 +12,7 @@ import { takeRequest } from "./card_requests.ts";
 import { settle } from "./card_settle.ts";
 import { bookOf, NO_HAND, type TuningState, type TuningStep } from "./card_state.ts";
 import { activeProfile } from "./card_wishes.ts";
-import { watchHeat } from "./governor.ts";
+import { setGovernor, watchHeat } from "./governor.ts";
 import { awaitReturn, watchReturn } from "./ollama_return.ts";
 import { BUILT_IN } from "./profiles.ts";
 import { watchWorkload } from "./workload.ts";
@@ -61,12 +61,31 @@ function hear(state: TuningState, event: CardHears): TuningStep {
       return event.generation === state.inFlight?.generation ? takeReports(state, event) : { state, effects: [] };
     case "cardNews":
       return hearNews(state, event.news, event.atMs);
+    case "tuningConfigured":
+      return { state: configured(state, event), effects: [] };
     case "sweepHolds":
       return {
         state: { ...state, sweep: event.setting === null ? null : { setting: event.setting, text: event.text } },
         effects: [],
       };
   }
+}
+
+/** What was switched by hand stays so unless the configuration itself has changed there. */
+function configured(
+  state: TuningState,
+  { policy, atMs }: Extract<CardHears, { type: "tuningConfigured" }>,
+): TuningState {
+  const before = state.policy;
+  const isSwitched = policy.governor.enabled !== before.governor.enabled;
+  return {
+    ...state,
+    policy,
+    governor: isSwitched
+      ? setGovernor(state.governor, { enabled: policy.governor.enabled, reset: false, atMs })
+      : state.governor,
+    hand: policy.isAutomatic === before.isAutomatic ? state.hand : { ...state.hand, isAutomatic: policy.isAutomatic },
+  };
 }
 
 function hearSample(state: TuningState, event: Extract<CardHears, { type: "sampled" }>): TuningStep {

@@ -47,6 +47,8 @@ function hearArbiter(state: GateState, event: ArbiterEvent, arbiter: ArbiterStat
         : state;
     case "requested":
       return nameHandOff(state, arbiter);
+    case "configured":
+      return { ...state, policy: event.policy.gate };
     case "stopped":
       return { ...state, isStopped: true };
     default:

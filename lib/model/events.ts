@@ -6,6 +6,7 @@ import type { ArbiterReply, ArbiterRequest, ModeChange } from "./arbitration.ts"
 import type { LoadResidency } from "./cache.ts";
 import type { NewHistoryItem } from "./history.ts";
 import type { ComfyCompletion, LoadReply, LoadRequest } from "./ports.ts";
+import type { Policy } from "./policy.ts";
 import type { BarrierReading, Sample } from "./sample.ts";
 import type { ProcessId, ResidentModel, Runner } from "./tenants.ts";
 import type { MonotonicMs } from "./units.ts";
@@ -65,6 +66,8 @@ export type ArbiterEvent =
     | { readonly type: "requested"; readonly request: ArbiterRequest; readonly operation: string }
     | { readonly type: "cancelled"; readonly requestId: string }
     | { readonly type: "modeSet"; readonly change: ModeChange }
+    /** The owner's configuration was read again. */
+    | { readonly type: "configured"; readonly policy: Policy }
     | { readonly type: "reading"; readonly reading: BarrierReading }
     | { readonly type: "barrierLost"; readonly reason: string }
     | {

@@ -176,6 +176,8 @@ export type TuneEvent =
     }
     | { readonly type: "cardNews"; readonly news: CardEvent }
     | { readonly type: "tuneAsked"; readonly requestId: string; readonly request: TuneRequest }
+    /** The owner's configuration was read again. */
+    | { readonly type: "tuningConfigured"; readonly policy: TuningPolicy }
     /** A sweep holds these levers; null gives them back. */
     | { readonly type: "sweepHolds"; readonly setting: CardSetting | null; readonly text: string }
   );
@@ -210,6 +212,7 @@ const EVENT_TYPES: ReadonlySet<string> = new Set<TuneEvent["type"]>([
   "cardRestored",
   "cardNews",
   "tuneAsked",
+  "tuningConfigured",
   "sweepHolds",
 ]);
 

@@ -16,7 +16,7 @@ const REDACTED = "[redacted]";
 const DEEPEST = 4;
 
 export interface StderrLogOptions {
-  /** Entries below it are dropped. */
+  /** Entries below it are dropped. Asked for each entry, so it may change. */
   readonly level: LogLevel;
   readonly format: LogFormat;
   /** Takes one finished line without its line feed. Default: stderr. */
@@ -29,9 +29,8 @@ export interface StderrLogOptions {
 export function stderrLog(options: StderrLogOptions): Log {
   const write = options.write ?? ((line) => console.error(line));
   const wallMs = options.wallMs ?? Date.now;
-  const least = LOG_LEVELS.indexOf(options.level);
   const at = (level: LogLevel) => (message: string, fields: LogFields = {}) => {
-    if (LOG_LEVELS.indexOf(level) < least) return;
+    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(options.level)) return;
     write(line({ level, message, fields, at: new Date(wallMs()).toISOString() }, options.format));
   };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
