@@ -11,6 +11,8 @@ import { endOf } from "./hand_off.ts";
 
 /** How long a tenant's side stands open after its memory couldn't be had: asking again takes seconds of everybody's. */
 const OPEN_MS = 30_000;
+/** The same where asking again costs next to nothing. */
+const OPEN_BRIEFLY_MS = 5_000;
 
 const OTHER: Readonly<Record<Tenant, string>> = { comfyui: "Ollama", ollama: "ComfyUI" };
 
@@ -32,8 +34,12 @@ export function hearAnswer(
     case "busy":
       return { state: withObstacle(over, to, end), effects: [] };
     case "blind":
-    case "fault":
       return { state: withObstacle(over, to, { ...end, untilMs: atMs + OPEN_MS }), effects: [] };
+    case "fault": {
+      const { kind, message, isQuick } = end;
+      const untilMs = atMs + (isQuick ? OPEN_BRIEFLY_MS : OPEN_MS);
+      return { state: withObstacle(over, to, { kind, message, untilMs }), effects: [] };
+    }
   }
 }
 

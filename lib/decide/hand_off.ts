@@ -40,16 +40,18 @@ export type HandOffEnd =
   | { readonly kind: "busy"; readonly message: string }
   /** The driver can't tell. */
   | { readonly kind: "blind"; readonly message: string }
-  /** It doesn't come back. */
-  | { readonly kind: "fault"; readonly message: string };
+  /** It doesn't come back. `isQuick`: that was found out at once, as when a server doesn't answer. */
+  | { readonly kind: "fault"; readonly message: string; readonly isQuick: boolean };
 
 export function endOf(reply: ArbiterReply): HandOffEnd {
   if (reply.kind === "refused") {
     const { code, message } = reply.refusal;
-    return { kind: code === "busy" || code === "cancelled" ? "busy" : "fault", message };
+    return code === "busy" || code === "cancelled"
+      ? { kind: "busy", message }
+      : { kind: "fault", message, isQuick: true };
   }
   if (reply.kind !== "yield" && reply.kind !== "purge") {
-    return { kind: "fault", message: "It was answered with another's" };
+    return { kind: "fault", message: "It was answered with another's", isQuick: true };
   }
   const { outcome, message } = reply.value;
   switch (outcome) {
@@ -63,8 +65,9 @@ export function endOf(reply: ArbiterReply): HandOffEnd {
     case "unconfirmed":
       return { kind: "blind", message };
     case "unreachable":
+      return { kind: "fault", message, isQuick: true };
     case "fault":
     case "timeout":
-      return { kind: "fault", message };
+      return { kind: "fault", message, isQuick: false };
   }
 }
