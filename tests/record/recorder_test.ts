@@ -87,6 +87,7 @@ Deno.test("every figure of a row is the sample's own", () => {
       clocks: { graphicsMhz: rest.graphicsMhz, smMhz: 8, memoryMhz: rest.memoryMhz, videoMhz: 9 },
       pstate: 2,
       throttleReasons: rest.throttleReasons,
+      throttledMs: null,
       fans: [fan(12), fan(rest.fanPct), fan(null)],
       pcie: { gen: 4, width: 16, txKbps: rest.pcieTxKbps, rxKbps: rest.pcieRxKbps },
     },

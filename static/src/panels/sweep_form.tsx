@@ -1,5 +1,5 @@
 import { useId, useState } from "preact/hooks";
-import { type KNOBS } from "../../../lib/model/autotune.ts";
+import type { KNOBS } from "../../../lib/model/autotune.ts";
 import { createAction } from "../live/action.ts";
 import { call, start } from "../live/call.ts";
 import { useDashboard } from "../live/dashboard.ts";
