@@ -2,7 +2,8 @@
  * What a load achieved, by bandwidth (SPEC 2.7): bytes ÷ load time. Measured on one box: 12.87 GB fully warm in 4.901 s
  * (2.63 GB/s), cold in 34.267 s (0.38 GB/s). A fixed duration is wrong, and so is the bus rate.
  */
-import type { ClassLimits, LoadClass, LoadFigures, SwapPhases } from "../model/arbitration.ts";
+import type { ClassLimits, LoadClass, LoadFigures, PcieLink, SwapPhases } from "../model/arbitration.ts";
+import type { GpuState } from "../model/sample.ts";
 import { type Bytes, round } from "../model/units.ts";
 import { limitsOf, NO_LOADS, SMALL_BYTES } from "./calibration.ts";
 
@@ -126,6 +127,14 @@ export function explainSwap({ found, figures, phases, residencyPct, spilled }: S
   }
   if (phases.waitMs !== null) because.push(`it was held back for ${round(phases.waitMs / 1000)} s after a hand-off`);
   return [verdictOf(found), ...because].join("; ");
+}
+
+/** The card's link as it runs now; null where the card doesn't say. */
+export function linkOf(gpu: GpuState): PcieLink | null {
+  if (!gpu.available) return null;
+  const { gen, width } = gpu.reading.pcie;
+  if (gen === null || width === null) return null;
+  return { gen, width, maxGen: gpu.facts.pcieMaxGen, maxWidth: gpu.facts.pcieMaxWidth };
 }
 
 /** The generation falls by itself while a card is idle, lanes don't. */

@@ -4,9 +4,9 @@ import type { LoadResidency } from "../model/cache.ts";
 import type { ArbiterEffect, ArbiterEvent, Generation, LoadOutcome } from "../model/events.ts";
 import { isSameModel } from "../model/model_names.ts";
 import type { LoadReply } from "../model/ports.ts";
-import type { GpuState } from "../model/sample.ts";
 import type { Runner } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
+import { linkOf } from "./classify.ts";
 import type { JobContext, JobStep } from "./job.ts";
 import { freeOf } from "./need.ts";
 import { type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
@@ -135,13 +135,6 @@ function withFree(job: SwitchJob, event: ArbiterEvent): SwitchJob {
   const { gpu } = event.sample;
   const link = job.step.name === "load" || job.step.name === "settle" ? linkOf(gpu) ?? job.link : job.link;
   return { ...job, freeBytes: freeOf(gpu) ?? job.freeBytes, link };
-}
-
-function linkOf(gpu: GpuState): PcieLink | null {
-  if (!gpu.available) return null;
-  const { gen, width } = gpu.reading.pcie;
-  if (gen === null || width === null) return null;
-  return { gen, width, maxGen: gpu.facts.pcieMaxGen, maxWidth: gpu.facts.pcieMaxWidth };
 }
 
 /** ComfyUI has work: a load is hung up on, what is loaded already is answered for at once, the rest ends by itself. */
