@@ -5,8 +5,7 @@
  * other format has such a thing: an NDJSON reader takes an empty line for broken JSON, and of the interim statuses
  * some clients take 102 for the answer and others 100 for an error.
  */
-import type { Timer } from "../model/ports.ts";
-import type { Clock } from "../model/ports.ts";
+import type { Clock, Timer } from "../model/ports.ts";
 import { type BodyFrame, ChunkedFrame } from "./body_frame.ts";
 import { type ResponseHead, valueOf } from "./http_head.ts";
 import { pump } from "./relay.ts";

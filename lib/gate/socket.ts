@@ -5,8 +5,6 @@ const SMALL_BYTES = 4_096;
 /** What a stream of gigabytes is read in: larger pieces were no faster (loopback, Deno 2.4.2 and 2.9.6). */
 const LARGE_BYTES = 262_144;
 
-const HEAD_END = [0x0d, 0x0a, 0x0d, 0x0a] as const;
-
 /** Nobody takes what is written: a broken pipe, a reset, or a connection that was closed on our side. */
 export class SocketGone extends Error {
   override readonly name = "SocketGone";
@@ -89,28 +87,23 @@ export class Socket {
     this.#start = this.#end = 0;
   }
 
-  /** Takes a head's text, waiting for it. A refusal leaves the bytes where they are. */
-  async takeHead(maxBytes: number): Promise<string | "ended" | "too long"> {
-    let seen = 0;
-    for (;;) {
-      const end = this.#headEnd(seen);
-      if (end > maxBytes || end < 0 && this.unread.length > maxBytes) return "too long";
-      if (end > 0) {
-        const text = latin1(this.unread.subarray(0, end));
-        this.skip(end);
-        return text;
-      }
-      seen = Math.max(0, this.unread.length - HEAD_END.length + 1);
-      if (!(await this.fill())) return "ended";
-    }
+  /** Takes a head's text where all of it has come; null where not. A refusal leaves the bytes where they are. */
+  takeHeadNow(maxBytes: number): string | "too long" | null {
+    const bytes = this.unread;
+    const end = headEnd(bytes);
+    if (end > maxBytes || end < 0 && bytes.length > maxBytes) return "too long";
+    if (end < 0) return null;
+    this.skip(end);
+    return latin1(bytes.subarray(0, end));
   }
 
-  #headEnd(from: number): number {
-    const bytes = this.unread;
-    for (let at = bytes.indexOf(0x0a, from); at >= 0; at = bytes.indexOf(0x0a, at + 1)) {
-      if (at >= 3 && HEAD_END.every((byte, i) => bytes[at - 3 + i] === byte)) return at + 1;
+  /** As above, waiting for it. */
+  async takeHead(maxBytes: number): Promise<string | "ended" | "too long"> {
+    for (;;) {
+      const head = this.takeHeadNow(maxBytes);
+      if (head !== null) return head;
+      if (!(await this.fill())) return "ended";
     }
-    return -1;
   }
 
   /** Resolves when the kernel has taken all of it: whoever doesn't read makes this wait. Throws SocketGone. */
@@ -141,6 +134,14 @@ export class Socket {
       if (!(error instanceof Deno.errors.BadResource)) throw error;
     }
   }
+}
+
+/** Behind the empty line that ends a head, or -1. */
+function headEnd(bytes: Uint8Array): number {
+  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) {
+    if (bytes[at - 1] === 0x0d && bytes[at - 2] === 0x0a && bytes[at - 3] === 0x0d) return at + 1;
+  }
+  return -1;
 }
 
 /** One character a byte, so that whatever stands in a head goes on as it came. */

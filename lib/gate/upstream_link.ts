@@ -27,22 +27,22 @@ export class Unreached extends Error {
 }
 
 /** Opens a connection; when the signal aborts first, it is closed as soon as it stands. */
-export async function connectUpstream(address: UpstreamAddress, signal: AbortSignal): Promise<Socket> {
+export async function connectUpstream(address: UpstreamAddress, signal: AbortSignal | null): Promise<Socket> {
   let cause: unknown = null;
   for (const hostname of address.hostnames) {
     const left = Promise.withResolvers<never>();
-    const onAbort = () => left.reject(signal.reason);
+    const onAbort = () => left.reject(signal?.reason);
     const opened = Deno.connect({ hostname, port: address.port });
     try {
-      signal.throwIfAborted();
-      signal.addEventListener("abort", onAbort, { once: true });
+      signal?.throwIfAborted();
+      signal?.addEventListener("abort", onAbort, { once: true });
       return new Socket(await Promise.race([opened, left.promise]));
     } catch (error) {
       opened.then((conn) => conn.close(), () => {});
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       cause = error;
     } finally {
-      signal.removeEventListener("abort", onAbort);
+      signal?.removeEventListener("abort", onAbort);
     }
   }
   const isRefused = cause instanceof Deno.errors.ConnectionRefused;
