@@ -6,6 +6,7 @@ import { EXIT_NOT_RELEASED, FAILURES } from "../lib/model/failure.ts";
 import { VERSION } from "../lib/model/version.ts";
 import { feeds, operations } from "../lib/operations/registry.ts";
 import { refused } from "../lib/operations/outcome.ts";
+import { extraCommands } from "../lib/show/cli_extras.ts";
 import { type CliParts, runCli } from "../lib/show/cli.ts";
 
 const ROOT = new URL("../", import.meta.url);
@@ -45,6 +46,10 @@ Deno.test("one version of Deno is named throughout", () => {
   assert.deepEqual(claimed(/\bdeno@([\w.]+)/g), ["2.9.6"]);
 });
 
+/** Commands that aren't operations. */
+const EXTRAS = extraCommands({});
+const OWNED: readonly string[] = EXTRAS.map(({ words }) => words[0] ?? "");
+
 /** Parts of a command line that reaches no service: what can be parsed and is valid input gets as far as asking for one. */
 function unreachable(said: string[]): CliParts {
   const owner = () => Promise.resolve(0);
@@ -62,10 +67,16 @@ function unreachable(said: string[]): CliParts {
             success ? refused("unavailable", "as expected") : refused("invalid_input", `${error}`),
           );
         },
-        follow: () => Promise.resolve(null),
+        follow: () => Promise.resolve(refused("unavailable", "as expected")),
         close() {},
       }),
-    commands: { serve: owner, demo: owner, config: owner, mcp: owner },
+    commands: {
+      ...Object.fromEntries(OWNED.map((word) => [word, owner])),
+      serve: owner,
+      demo: owner,
+      config: owner,
+      mcp: owner,
+    },
     serviceFlags: {},
   };
 }
@@ -78,7 +89,7 @@ for (const words of COMMANDS.filter(([first]) => first !== "mcp")) {
   Deno.test(`the README's "hyperswap ${words.join(" ")}" is a command with valid input`, async () => {
     const said: string[] = [];
     const exit = await runCli(words, unreachable(said));
-    const isOwned = ["serve", "demo", "config"].includes(words[0] ?? "");
+    const isOwned = OWNED.includes(words[0] ?? "");
     assert.equal(exit, isOwned ? 0 : FAILURES.unavailable.exit, said.join(""));
   });
 }
@@ -105,7 +116,16 @@ Deno.test("the README's table of settings is the configuration's", () => {
 });
 
 Deno.test("every flag and variable the README names is read", () => {
-  const flags = new Set<string>([...Object.keys(FLAG_KEYS), "config", "json", "help", "watch", "token", "version"]);
+  const flags = new Set<string>([
+    ...EXTRAS.flatMap((extra) => Object.keys(extra.flags)),
+    ...Object.keys(FLAG_KEYS),
+    "config",
+    "json",
+    "help",
+    "watch",
+    "token",
+    "version",
+  ]);
   const own = CODE.filter((line) => /^(?:hyperswap |npx -y deno@|--)/.test(line)).join("\n");
   const named = [...own.matchAll(/(?:^|\s)--([a-z][\w-]*)/g)].map(([, flag = ""]) => flag);
   assert.ok(named.length >= 8, named.join());
@@ -116,6 +136,9 @@ Deno.test("every flag and variable the README names is read", () => {
     "HYPERSWAP_CONFIG",
     "HYPERSWAP_TOKEN",
     "DENORT_BIN",
+    // The runtime's own, and other programs'.
+    "NO_COLOR",
+    "HTTP_PROXY",
     // Read by the clients that are pointed at the gate.
     "OLLAMA_HOST",
     "OLLAMA_BASE_URL",

@@ -8,6 +8,7 @@ import type { Program } from "./program.ts";
 import { replaceFile } from "./replace_file.ts";
 import config from "../../systemd/hyperswap.toml" with { type: "text" };
 import sysctl from "../../systemd/99-hyperswap.conf" with { type: "text" };
+import sleepUnit from "../../systemd/hyperswap-sleep.service" with { type: "text" };
 import unit from "../../systemd/hyperswap.service" with { type: "text" };
 
 export interface InstallOptions {
@@ -75,6 +76,7 @@ export function install(options: InstallOptions): InstallAnswer {
       "sysctl --system                  # takes over 99-hyperswap.conf",
       "systemctl daemon-reload",
       "systemctl enable --now hyperswap",
+      "systemctl enable hyperswap-sleep # where fans may be pinned: they go back before the machine sleeps",
     ],
     warning: RELOAD_WARNING,
   };
@@ -114,6 +116,7 @@ function partsOf(program: Program): readonly Part[] {
   return [
     ...(program.isBinary ? [{ path: BINARY, content: readProgram(program.path), mode: 0o755 }] : []),
     { path: "/etc/systemd/system/hyperswap.service", content: unit, mode: 0o644 },
+    { path: "/etc/systemd/system/hyperswap-sleep.service", content: sleepUnit, mode: 0o644 },
     { path: "/etc/sysctl.d/99-hyperswap.conf", content: sysctl, mode: 0o644 },
     // It may come to hold tokens.
     { path: "/etc/hyperswap/hyperswap.toml", content: config, mode: 0o640 },

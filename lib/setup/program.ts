@@ -14,7 +14,7 @@ export interface Program {
 export function thisProgram(): Program {
   const path = Deno.execPath();
   if (Deno.build.standalone) return { path, args: [], isBinary: true };
-  return { path, args: ["run", "-A", new URL("../../main.ts", import.meta.url).pathname], isBinary: false };
+  return { path, args: ["run", "-A", new URL(Deno.mainModule).pathname], isBinary: false };
 }
 
 /** What each flag of `serve` and `demo` means, for their help. */
