@@ -40,3 +40,17 @@ Deno.test("a blind sensor, drift, a lever without effect and a quarantine are ea
     assert.ok(breaks !== null && remedy !== null);
   }
 });
+
+Deno.test("an Ollama that stayed on the CPU after a resume is said, with what helps; one that came back isn't", () => {
+  const { state } = openWorld();
+  const tuning = viewTuning(state, (ms) => ms);
+  const check = (isOnGpu: boolean) =>
+    checkTuning(
+      { ...tuning, ollamaReturn: { isOnGpu, text: "big:27b holds no VRAM" } },
+      viewGovernor(state, (ms) => ms),
+    );
+  const away = check(false);
+  assert.deepEqual([away.state, away.finding], ["degraded", "big:27b holds no VRAM"]);
+  assert.match(away.remedy ?? "", /^systemctl restart ollama/);
+  assert.equal(check(true).state, "ok");
+});
