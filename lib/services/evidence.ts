@@ -42,18 +42,14 @@ export class EvidenceKeeper {
   }
 
   /** A prompt that ended, with the steps that were seen of it. */
-  completed({ status, endedAtMs, work }: ComfyCompletion, timed: TimedSteps | null, nowMs: number): void {
+  completed(completion: ComfyCompletion, timed: TimedSteps | null, nowMs: number): void {
+    const { status, endedAtMs, work } = completion;
     // Without its model and size a speed can't be compared with any other.
-    if (status !== "success" || timed === null || work == null) return;
-    const { perSecond, durationMs } = timed;
-    this.note({
-      atMs: endedAtMs ?? nowMs,
-      durationMs,
-      workload: "comfy",
-      model: work.model,
-      basis: work.size,
-      perSecond,
-    });
+    if (status !== "success" || work == null) return;
+    const speed = timed === null ? wholePrompt(completion) : { ...timed, basis: work.size };
+    if (speed === null) return;
+    const { perSecond, durationMs, basis } = speed;
+    this.note({ atMs: endedAtMs ?? nowMs, durationMs, workload: "comfy", model: work.model, basis, perSecond });
   }
 
   note(
@@ -75,6 +71,24 @@ export class EvidenceKeeper {
       throttledPct: mean(({ throttleReasons: bits }) => bits === null ? null : (bits & THROTTLED) === 0 ? 0 : 100),
     });
   }
+}
+
+/** Nothing samples faster, and nothing shorter can be told by the millisecond. */
+const MOST_PER_SECOND = 500;
+const LEAST_PROMPT_MS = 200;
+
+/**
+ * Most frontends have their steps told to themselves alone. The history then still has a prompt's steps and how long all
+ * of it took: slower than its sampler by what encoding and decoding take, so that it is compared with its like only. A
+ * prompt that loaded its model, or answered from the cache, tells nothing of the card.
+ */
+function wholePrompt({ work, cached, startedAtMs, endedAtMs }: ComfyCompletion) {
+  if (work?.steps === undefined || startedAtMs === null || endedAtMs === null) return null;
+  if (cached?.model !== true || cached.sampler) return null;
+  const durationMs = endedAtMs - startedAtMs;
+  const perSecond = work.steps / durationMs * 1_000;
+  if (durationMs < LEAST_PROMPT_MS || perSecond > MOST_PER_SECOND) return null;
+  return { perSecond, durationMs, basis: `${work.size}, ${work.steps} steps, whole prompt` };
 }
 
 function numberOr(value: unknown, otherwise: number): number {

@@ -1,5 +1,5 @@
 /** `/metrics` for Prometheus: the newest snapshot as gauges, what happened since the start as counters and histograms. */
-import { Counter, Histogram, Registry } from "prom-client";
+import { Counter, Histogram, Registry, type RegistryContentType } from "prom-client";
 import { Failure } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
 import type { Timer } from "../model/ports.ts";
@@ -14,9 +14,8 @@ const TOOK_S = [0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2, 3, 5, 8, 15, 30, 60, 120,
 const MARGIN_S = [-1, -0.5, -0.1, 0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10];
 
 export interface Metrics {
-  readonly contentType: string;
-  /** The whole page. */
-  text(): Promise<string>;
+  /** The whole page, as the request's Accept wants it: OpenMetrics for who asks for it, else Prometheus's own text. */
+  page(accept: string | null): Promise<{ readonly contentType: string; readonly text: string }>;
   close(): void;
 }
 
@@ -26,16 +25,42 @@ export function openMetrics(services: Services): Metrics {
   const gauges = [gpuGauges(registry), tenantGauges(registry), gateFigures(registry), selfGauges(registry, services)];
   const moves = new Moves(registry, services.about.startedAtMs);
   const following: Timer = services.live.subscribe(({ history }) => moves.see(history));
+  /** One page after the other: the format is the registry's, not the call's. */
+  let last: Promise<unknown> = Promise.resolve();
+  const write = async (contentType: RegistryContentType) => {
+    const snapshot = snapshotOf(services);
+    if (snapshot !== null) moves.see(snapshot.history);
+    for (const show of gauges) await show(snapshot);
+    // as: the type was fixed by the first format, and the registry takes either.
+    registry.setContentType(contentType as typeof PROMETHEUS);
+    return { contentType, text: await registry.metrics() };
+  };
   return {
-    contentType: registry.contentType,
-    async text() {
-      const snapshot = snapshotOf(services);
-      if (snapshot !== null) moves.see(snapshot.history);
-      for (const show of gauges) await show(snapshot);
-      return await registry.metrics();
+    page(accept) {
+      const page = last.then(() => write(wantsOpenMetrics(accept) ? OPEN_METRICS : PROMETHEUS));
+      // Whoever asked hears of a failure; the next page is written all the same.
+      last = page.catch(() => {});
+      return page;
     },
     close: () => following.stop(),
   };
+}
+
+const OPEN_METRICS = Registry.OPENMETRICS_CONTENT_TYPE;
+const PROMETHEUS = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** Prometheus names both with a weight each; the text format counts where neither is named. */
+export function wantsOpenMetrics(accept: string | null): boolean {
+  const weights = new Map(
+    (accept ?? "").split(",").map((range) => {
+      const [type = "", ...parameters] = range.trim().split(";").map((part) => part.trim().toLowerCase());
+      const q = parameters.find((parameter) => parameter.startsWith("q="));
+      const weight = q === undefined ? 1 : Number(q.slice(2));
+      return [type, Number.isFinite(weight) ? weight : 0];
+    }),
+  );
+  const open = weights.get("application/openmetrics-text") ?? 0;
+  return open > 0 && open >= (weights.get("text/plain") ?? 0);
 }
 
 /** Null before the first sample. */

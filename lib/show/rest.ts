@@ -243,8 +243,10 @@ class Rest implements RestDoor {
     if (!admission.ok) return errorResponse(admission);
     this.#metrics ??= import("./metrics.ts").then(({ openMetrics }) => openMetrics(this.#options.services));
     const metrics = await this.#metrics;
-    const headers = { "content-type": metrics.contentType, "cache-control": "no-store" };
-    return new Response(await metrics.text(), { headers });
+    const { contentType, text } = await metrics.page(context.req.raw.headers.get("accept"));
+    return new Response(text, {
+      headers: { "content-type": contentType, "cache-control": "no-store", vary: "accept" },
+    });
   }
 
   async #document(context: Context<Env>): Promise<Response> {

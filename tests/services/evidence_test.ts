@@ -65,3 +65,19 @@ Deno.test("a prompt is kept where its steps were seen and its graph says what it
     6.5,
   ]);
 });
+
+Deno.test("a prompt whose steps nobody showed us counts by its history, and only with its like", () => {
+  const { kept, keeper } = open();
+  const work = { model: "sd_xl_base.safetensors", size: "1024x1024", steps: 20 };
+  const cached = { model: true, sampler: false };
+  const endedAtMs = AT_MS + 19_000;
+  const base = { promptId: "p", status: "success", startedAtMs: endedAtMs - 4_000, endedAtMs, error: null } as const;
+  // It loaded its model; it was answered from the cache; it was too short to be work.
+  keeper.completed({ ...base, work, cached: { model: false, sampler: false } }, null, 0);
+  keeper.completed({ ...base, work, cached: { model: true, sampler: true } }, null, 0);
+  keeper.completed({ ...base, work, cached, startedAtMs: endedAtMs - 30 }, null, 0);
+  assert.equal(kept.length, 0);
+  keeper.completed({ ...base, work, cached }, null, 0);
+  const [one] = kept;
+  assert.deepEqual([one?.perSecond, one?.basis], [5, "1024x1024, 20 steps, whole prompt"]);
+});

@@ -27,7 +27,7 @@ async function promtool(args: readonly string[], input: string | null = null): P
 
 async function page(): Promise<string> {
   const metrics = openMetrics(fakeBox().services);
-  const text = await metrics.text();
+  const { text } = await metrics.page(null);
   metrics.close();
   return text;
 }
