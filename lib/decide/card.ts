@@ -11,6 +11,7 @@ import { noteRead, retryDue, takeReports } from "./card_answers.ts";
 import { takeRequest } from "./card_requests.ts";
 import { settle } from "./card_settle.ts";
 import { bookOf, NO_HAND, type TuningState, type TuningStep } from "./card_state.ts";
+import { tellGovernor, tellReturn } from "./card_tell.ts";
 import { activeProfile } from "./card_wishes.ts";
 import { setGovernor, watchHeat } from "./governor.ts";
 import { awaitReturn, watchReturn } from "./ollama_return.ts";
@@ -237,33 +238,6 @@ function quarantine(
         item: { kind: "profile", fields },
       },
     ],
-  };
-}
-
-function tellReturn(finding: NonNullable<TuningState["ollama"]["finding"]>): TuneEffect {
-  const { isOnGpu, text } = finding;
-  return {
-    kind: "recordTuning",
-    event: isOnGpu ? "Ollama is back on the GPU" : "Ollama did not come back on the GPU",
-    reason: text,
-    item: { kind: isOnGpu ? "profile" : "fault", fields: { cause: "reopened", levers: [], reason: text } },
-  };
-}
-
-function tellGovernor(before: TuningState, governor: TuningState["governor"]): TuneEffect {
-  return {
-    kind: "recordTuning",
-    event: `The governor goes from level ${before.governor.level} to ${governor.level}`,
-    reason: governor.reason,
-    item: {
-      kind: "governor",
-      fields: {
-        from: before.governor.level,
-        level: governor.level,
-        blind: governor.isBlind,
-        reason: governor.reason,
-      },
-    },
   };
 }
 
