@@ -1,5 +1,5 @@
 /** One switch of the Ollama model: make room as `switch_plan.ts` says, load by a one-token request, read back. */
-import type { ArbiterReply, Cause, PcieLink, PurgeResult, Refusal, YieldResult } from "../model/arbitration.ts";
+import type { ArbiterReply, Cause, PcieLink, PurgeResult, YieldResult } from "../model/arbitration.ts";
 import type { LoadResidency } from "../model/cache.ts";
 import type { ArbiterEffect, ArbiterEvent, Generation, LoadOutcome } from "../model/events.ts";
 import { isSameModel } from "../model/model_names.ts";
@@ -10,14 +10,13 @@ import { linkOf } from "./classify.ts";
 import type { JobContext, JobStep } from "./job.ts";
 import { freeOf } from "./need.ts";
 import { type PurgeJob, startPurge, stepPurge } from "./purge_job.ts";
-import { cantFit, nextMove, refusal, refuseEarly, refusePreempted, refuseUnknown } from "./switch_plan.ts";
+import { nextMove, refusal, refuseEarly, refusePreempted, refuseUnknown } from "./switch_plan.ts";
+import { explain, EXPLAIN_MS, hasMoved, refuse, unfit } from "./switch_refusal.ts";
 import { beginSettle, concludeSwitch, generationOf, settle } from "./switch_settle.ts";
 import { startYield, stepYield, type YieldJob } from "./yield_job.ts";
 
 /** What is added to the configured deadline of a load before it is taken for lost: act/ hangs up first. */
 const DEADLINE_GRACE_MS = 1_000;
-/** A sample comes each second; without one, the last has to do. */
-const EXPLAIN_MS = 1_500;
 
 export interface SwitchJob {
   readonly kind: "switch";
@@ -158,10 +157,6 @@ function goOn(job: SwitchJob): SwitchStep {
   return { job, effects: [], result: null };
 }
 
-function refuse(job: SwitchJob, why: Refusal, effects: readonly ArbiterEffect[] = []): SwitchStep {
-  return { job, effects, result: { kind: "refused", refusal: why } };
-}
-
 function abortOf(job: SwitchJob, reason: string): ArbiterEffect {
   return { kind: "abort", generation: job.generation, reason };
 }
@@ -278,26 +273,6 @@ function onLoadEnded(job: SwitchJob, outcome: LoadOutcome, context: JobContext):
     return explain(job, context);
   }
   return refuse(job, refusal("upstream", `Ollama could not load '${model}': ${outcome.message}`));
-}
-
-/** Something of ours has come or gone since it began. */
-function hasMoved({ yielded, purged, isRetry }: SwitchJob): boolean {
-  return yielded !== null || purged !== null || isRetry;
-}
-
-/** The last sample may be older than what has just died or gone: who holds the rest is said by the next one. */
-function explain(job: SwitchJob, { atMs }: JobContext): SwitchStep {
-  const next: SwitchJob = { ...job, substep: job.substep + 1, step: { name: "explain", sinceMs: atMs } };
-  const reason = "it can't fit: see who holds the rest";
-  return {
-    job: next,
-    effects: [{ kind: "wakeAt", generation: generationOf(next), atMs: atMs + EXPLAIN_MS, reason }],
-    result: null,
-  };
-}
-
-function unfit(job: SwitchJob, context: JobContext): Refusal {
-  return cantFit({ ...context, model: job.request.model, freeBytes: job.freeBytes });
 }
 
 /** A runner that dies within milliseconds of its start leaves its load hanging for ever, and every other one behind it. */
