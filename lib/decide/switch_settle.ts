@@ -62,7 +62,9 @@ function hear(
   { isMine, sample }: { readonly isMine: boolean; readonly sample: Sample },
 ): SwitchJob {
   if (job.step.name !== "settle") return job;
-  if (event.type === "reading" && job.step.runners !== null) {
+  // A reading made before the load had ended may show it growing.
+  const isAfter = event.type === "reading" && event.atMs >= (job.loadEndedMs ?? 0);
+  if (event.type === "reading" && isAfter && job.step.runners !== null) {
     return withBytes(job, event.reading, { runners: job.step.runners, sample });
   }
   if (event.type === "runnersListed" && isMine) return { ...job, step: { ...job.step, runners: event.runners } };

@@ -111,7 +111,7 @@ export class BenchmarkService implements Benchmark {
     }
   }
 
-  /** Unloads what the benchmark itself loads, confirmed, and loads the other one. Nobody else's model is touched by it. */
+  /** Unloads what the benchmark itself loads, confirmed, and loads the other one; others go only where it wouldn't fit. */
   async #leg(
     { iteration, to, round }: { readonly iteration: number; readonly to: string; readonly round: readonly string[] },
     call: CallOptions,

@@ -43,6 +43,23 @@ Deno.test("nothing is there: loaded at once by a one-token request, read back an
   assert.deepEqual(scene.state.footprints["alpha:latest"]?.map(({ peakBytes }) => peakBytes), [gib(10.6)]);
 });
 
+Deno.test("a reading made before the load had ended is no look at what was loaded", () => {
+  const scene = staged();
+  scene.sample();
+  const id = switchTo(scene, "alpha");
+  scene.load("alpha:latest", 101, gib(4)).run(3_700, { stepMs: 100 });
+  scene.loaded(ok(3_700));
+  // It waited in the mailbox behind the reply.
+  scene.atMs -= 18;
+  scene.read();
+  scene.atMs += 18;
+  scene.holds(101, "ollama", gib(10.6));
+  scene.run(20);
+  const result = scene.value(id, "switch");
+  assert.equal(result.vramBytes, gib(10.6));
+  assert.ok((result.phases.readBackMs ?? -1) >= 0, `${result.phases.readBackMs} ms`);
+});
+
 Deno.test("a failure that isn't memory is not retried", () => {
   const scene = staged();
   scene.sample();
