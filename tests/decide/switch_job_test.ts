@@ -49,10 +49,12 @@ Deno.test("a reading made before the load had ended is no look at what was loade
   const id = switchTo(scene, "alpha");
   scene.load("alpha:latest", 101, gib(4)).run(3_700, { stepMs: 100 });
   scene.loaded(ok(3_700));
+  scene.respond();
   // It waited in the mailbox behind the reply.
   scene.atMs -= 18;
   scene.read();
   scene.atMs += 18;
+  assert.equal(scene.isAnswered(id), false);
   scene.holds(101, "ollama", gib(10.6));
   scene.run(20);
   const result = scene.value(id, "switch");
