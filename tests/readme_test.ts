@@ -118,6 +118,7 @@ Deno.test("the README's table of settings is the configuration's", () => {
 Deno.test("every flag and variable the README names is read", () => {
   const flags = new Set<string>([
     ...EXTRAS.flatMap((extra) => Object.keys(extra.flags)),
+    ...operations.flatMap(({ parameters }) => parameters.map(({ name }) => name.replaceAll("_", "-"))),
     ...Object.keys(FLAG_KEYS),
     "config",
     "json",

@@ -8,6 +8,15 @@ import { labelled, quantity, table } from "./cli_output.ts";
 import type { Style } from "./cli_output.ts";
 import { clock, renderEvents } from "./cli_events.ts";
 import { renderFootprints, renderWorkloadPlan } from "./cli_plan.ts";
+import {
+  renderPin,
+  renderProfiles,
+  renderRanking,
+  renderRun,
+  renderSeries,
+  renderStore,
+  renderSwaps,
+} from "./cli_record.ts";
 import { renderGpu, renderStats } from "./cli_status.ts";
 
 type Answer<N extends keyof Operations> = Operations[N]["output"];
@@ -16,11 +25,10 @@ type Render<N extends keyof Operations> = (value: Answer<N>, style: Style) => st
 /** An answer as text. The value is what the operation of that name answered. */
 export function render(name: string, value: Readonly<Record<string, unknown>>, style: Style): string {
   // A long operation asked not to wait answers with its run.
-  if (name in RENDERERS && !("operation" in value && "version" in value)) {
-    // Each renderer stands under the name of the operation whose answer it takes.
-    return (RENDERERS as unknown as Record<string, Render<never>>)[name]!(value as never, style);
-  }
-  return renderPlain(value, style);
+  const key = "operation" in value && "version" in value ? "run" : name;
+  // Each renderer stands under the name of the operation whose answer it takes.
+  const own = (RENDERERS as unknown as Record<string, Render<never> | undefined>)[key];
+  return own === undefined ? renderPlain(value, style) : own(value as never, style);
 }
 
 const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
@@ -62,6 +70,16 @@ const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
       "",
     ),
   "switch-model": renderSwitch,
+  "analytics-profiles": renderProfiles,
+  "analytics-swaps": renderSwaps,
+  "analytics-timeseries": renderSeries,
+  "analytics-models": renderRanking,
+  db: renderStore,
+  run: renderRun,
+  "cancel-run": renderRun,
+  "warm-cancel": renderRun,
+  pin: renderPin,
+  unpin: renderPin,
   "cache-report": renderCache,
   "warm-plan": renderPlan,
   "warm-all": renderWarm,
