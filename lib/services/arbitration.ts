@@ -37,6 +37,9 @@ interface Caller {
 /** A request without the id it will get. */
 type Asked = ArbiterRequest extends infer R ? R extends ArbiterRequest ? Omit<R, "id"> : never : never;
 
+/** How finely a jump of the wall clock is followed. */
+const OFFSET_STEP_MS = 10;
+
 export class ArbitrationService implements Arbitration {
   readonly #parts: ArbitrationParts;
   readonly #callers = new Map<string, Caller>();
@@ -47,7 +50,8 @@ export class ArbitrationService implements Arbitration {
 
   view(): ReturnType<Arbitration["view"]> {
     const { clock, state } = this.#parts;
-    const offsetMs = clock.wallMs() - clock.monotonicMs();
+    // In steps: two readings of two clocks differ by a moment each time, and what hasn't changed must not look so.
+    const offsetMs = Math.round((clock.wallMs() - clock.monotonicMs()) / OFFSET_STEP_MS) * OFFSET_STEP_MS;
     return { ...viewArbiter(state(), (ms) => ms + offsetMs), gate: this.#parts.gate() };
   }
 
