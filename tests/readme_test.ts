@@ -68,6 +68,7 @@ function unreachable(said: string[]): CliParts {
           );
         },
         follow: () => Promise.resolve(refused("unavailable", "as expected")),
+        download: () => Promise.resolve(refused("unavailable", "as expected")),
         close() {},
       }),
     commands: {

@@ -74,7 +74,7 @@ export function advance(state: AutotuneState, atMs: MonotonicMs, around: SweepAr
   if (phase.name === "paused") return resumeWhenIdle(state, sweep, { atMs, around });
   if (!hasIt) return pause(state, sweep, atMs);
   if (around.card.sweep === null) {
-    return end(state, sweep, { kind: "cancelled", why: "The card was restored by hand: the sweep has ended", atMs });
+    return cutShort(state, sweep, { kind: "cancelled", why: "The card was restored by hand", atMs });
   }
   if (phase.name === "setting") return awaitCard(state, sweep, { atMs, around, sinceMs: phase.sinceMs });
   if (phase.name === "settling" && atMs >= phase.untilMs) return measure(state, sweep);
@@ -266,6 +266,7 @@ function cancel(state: AutotuneState, sweep: Sweep, atMs: MonotonicMs): Autotune
 
 /** The lane is gone: ComfyUI has work. What was half measured doesn't count, and the card goes back at once. */
 function pause(state: AutotuneState, sweep: Sweep, atMs: MonotonicMs): AutotuneStep {
+  if (sweep.isCancelling) return cutShort(state, sweep, { kind: "cancelled", why: "Cancelled", atMs });
   const reason = "ComfyUI has work: the sweep pauses and the card is as it was";
   const closed = finishStep(state, sweep, { verdict: "cut_short", reason, atMs });
   const { sweep: left } = closed.state;

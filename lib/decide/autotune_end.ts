@@ -104,9 +104,7 @@ export function halt(
   sweep: Sweep,
   { why, atMs }: { readonly why: string; readonly atMs: MonotonicMs },
 ): AutotuneStep {
-  const abort: SweepEffect[] = sweep.phase.name === "measuring"
-    ? [{ kind: "abortBench", generation: sweep.generation, reason: why }]
-    : [];
+  const abort = abortOf(sweep, why);
   const closed = finishStep(state, sweep, { verdict: "unstable", reason: why, atMs });
   const { sweep: left } = closed.state;
   if (left === null || left.phase.name === "restoring") return { ...closed, effects: [...abort, ...closed.effects] };
@@ -119,17 +117,27 @@ export function halt(
   };
 }
 
+/** What is being measured is left; nothing where nothing is. */
+function abortOf({ phase, generation }: Sweep, reason: string): readonly SweepEffect[] {
+  return phase.name === "measuring" ? [{ kind: "abortBench", generation, reason }] : [];
+}
+
 /** The step in flight is kept as cut short, and the sweep ends. */
 export function cutShort(
   state: AutotuneState,
   sweep: Sweep,
   ending: { readonly kind: SweepEnd; readonly why: string; readonly atMs: MonotonicMs },
 ): AutotuneStep {
+  const abort = abortOf(sweep, ending.why);
   const closed = finishStep(state, sweep, { verdict: "cut_short", reason: ending.why, atMs: ending.atMs });
   const { sweep: left } = closed.state;
   if (left === null) return closed;
   const ended = end(closed.state, left, ending);
-  return { ...ended, effects: [...closed.effects, ...ended.effects], tells: [...closed.tells, ...ended.tells] };
+  return {
+    ...ended,
+    effects: [...abort, ...closed.effects, ...ended.effects],
+    tells: [...closed.tells, ...ended.tells],
+  };
 }
 
 /** `kind` null: everything was tried. The card and the lane are given back; the answer waits for the card. */

@@ -9,6 +9,8 @@ import type { ArbiterState } from "./arbiter_state.ts";
 /** Null `overMs`: it is queued, runs, or is about to be posted. */
 export interface OwnPrompt {
   readonly overMs: MonotonicMs | null;
+  /** The largest count since it was posted. */
+  readonly count: number;
 }
 
 /** How long after its end a frame may still count it: the broadcast comes after the history. */
@@ -19,18 +21,23 @@ export function hideOwnPrompt(
   event: ArbiterEvent,
 ): { readonly state: ArbiterState; readonly event: ArbiterEvent } {
   if (event.type === "ownPrompt") {
-    if (event.isOpen) return { state: { ...state, ownPrompt: { overMs: null } }, event };
+    if (event.isOpen) return { state: { ...state, ownPrompt: { overMs: null, count: 0 } }, event };
+    if (state.ownPrompt === null) return { state, event };
     // What counts from a prompt's end counts from this one's, too: `/free` waits until it is quiet.
     const { comfy } = state;
     const idleSinceMs = comfy.idleSinceMs === null ? null : event.atMs;
-    return { state: { ...state, ownPrompt: { overMs: event.atMs }, comfy: { ...comfy, idleSinceMs } }, event };
+    const ownPrompt = { ...state.ownPrompt, overMs: event.atMs };
+    return { state: { ...state, ownPrompt, comfy: { ...comfy, idleSinceMs } }, event };
   }
   const { ownPrompt } = state;
   const count = countOf(event);
   if (ownPrompt === null || count === null) return { state, event };
-  const isLapsed = ownPrompt.overMs !== null && (count === 0 || event.atMs - ownPrompt.overMs >= LINGER_MS);
-  if (isLapsed) return { state: { ...state, ownPrompt: null }, event };
-  return { state, event: withCount(event, Math.max(0, count - 1)) };
+  // It was posted to an empty queue, so that it is the first to leave: from then on all that is counted is others'.
+  const hasLeft = count < ownPrompt.count;
+  const isLate = ownPrompt.overMs !== null && (count === 0 || event.atMs - ownPrompt.overMs >= LINGER_MS);
+  if (hasLeft || isLate) return { state: { ...state, ownPrompt: null }, event };
+  const next = count === ownPrompt.count ? state : { ...state, ownPrompt: { ...ownPrompt, count } };
+  return { state: next, event: withCount(event, Math.max(0, count - 1)) };
 }
 
 function countOf(event: ArbiterEvent): number | null {

@@ -39,3 +39,15 @@ Deno.test("a layout of the future is refused untouched", () => {
   assert.equal(schemaVersion(db), SCHEMA_VERSION + 1);
   db.close();
 });
+
+Deno.test("a file of every earlier layout is kept, and is brought up to date", () => {
+  for (let layout = 1; layout < SCHEMA_VERSION; layout += 1) {
+    const path = Deno.makeTempFileSync({ suffix: ".db" });
+    Deno.copyFileSync(new URL(`../fixtures/record/layout_${layout}.db`, import.meta.url), path);
+    const db = new DatabaseSync(path);
+    assert.deepEqual(migrate(db), { from: layout, to: SCHEMA_VERSION });
+    assert.equal(db.prepare("PRAGMA integrity_check").get()?.["integrity_check"], "ok");
+    db.close();
+    Deno.removeSync(path);
+  }
+});
