@@ -35,6 +35,8 @@ export interface Ground {
   readonly gate?: Partial<Config["gate"]>;
   /** Where the gate listens: part of a simulated box's traffic goes through it from then on. */
   readonly through?: (urls: GateUrls) => void;
+  /** Ends that traffic, so that an ordered end needn't wait for it. */
+  readonly hush?: () => void;
   close(): Promise<void>;
 }
 
@@ -141,6 +143,7 @@ export async function openSimulation(parts: GroundParts & { readonly dir: string
     // On free ports, so that it never is in anybody's way.
     gate: { enabled: true, ollama: "127.0.0.1:0", comfyui: "127.0.0.1:0" },
     through: (urls) => traffic.through(urls),
+    hush: () => traffic.stop(),
     close: async () => {
       traffic.stop();
       await closeCard(gpu, parts);

@@ -122,6 +122,7 @@ export async function openService(
     systemd.stopping("Stopping");
     // What is held passes once nobody decides any more, and ends with what else runs there.
     house.admission.end();
+    ground.hush?.();
     await doors.close();
     // Streams first: a server that waits for its requests would wait for them for ever.
     await rest.close();

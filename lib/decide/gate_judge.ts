@@ -2,15 +2,16 @@
  * Whether a request may go now. What is resident, or fits beside what is there, goes at once (SPEC 2.2, 2.10); what
  * needs the other tenant's memory waits until the driver has it back.
  */
-import type { OpenReason, PassReason } from "../model/admission.ts";
-import { isSameModel } from "../model/model_names.ts";
+import type { AdmissionRequest, OpenReason, PassReason } from "../model/admission.ts";
+import { canonical, isSameModel } from "../model/model_names.ts";
 import type { Sample } from "../model/sample.ts";
 import type { Tenant } from "../model/tenants.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
 import type { ArbiterState } from "./arbiter_state.ts";
+import { counting } from "./footprint.ts";
 import type { Flyer, GateState, Waiter } from "./gate_state.ts";
 import { isComfyBusy } from "./lane.ts";
-import { COMFY_KEY, fits, freeOf, needOf } from "./need.ts";
+import { COMFY_KEY, findNeed, fits, freeOf, needOf } from "./need.ts";
 import { comfyHoldings, holdsModels } from "./purge_job.ts";
 import { chooseYield } from "./triggers.ts";
 import { isRowTaken, matchRows } from "./yield_targets.ts";
@@ -165,14 +166,13 @@ function isResident({ request }: Waiter, { gate }: Scene, sample: Sample): boole
 /** Room is counted less what those before it are about to take, and less what a working ComfyUI may still take. */
 function fitsBeside({ request }: Waiter, { gate, arbiter }: Scene, sample: Sample): boolean {
   const { policy, footprints } = arbiter;
-  if (request.model === null) return false;
-  const need = needOf(request.model, policy, footprints);
+  const need = needOfCall(request, arbiter);
   const freeBytes = freeOf(sample.gpu);
   if (need === null || freeBytes === null) return false;
   let taken: Bytes = 0;
   for (const { request: other } of gate.inFlight) {
     if (other.tenant !== "ollama" || isListed(other.model, sample)) continue;
-    const otherNeed = other.model === null ? null : needOf(other.model, policy, footprints);
+    const otherNeed = needOfCall(other, arbiter);
     if (otherNeed === null) return false;
     taken += otherNeed;
   }
@@ -182,6 +182,18 @@ function fitsBeside({ request }: Waiter, { gate, arbiter }: Scene, sample: Sampl
     taken += Math.max(0, comfyNeed - (comfyHoldings(sample).bytes ?? 0));
   }
   return fits(need + taken, freeBytes, policy);
+}
+
+/** Null: unknown. What was measured says nothing of more context than it was measured with. */
+function needOfCall(
+  { model, contextLength }: Pick<AdmissionRequest, "model" | "contextLength">,
+  { policy, footprints }: Pick<ArbiterState, "policy" | "footprints">,
+): Bytes | null {
+  if (model === null) return null;
+  const { bytes, basis } = findNeed(model, policy, footprints);
+  if (basis !== "measured" || contextLength === null) return bytes;
+  const measured = counting(footprints, canonical(model)).at(-1)?.contextLength ?? null;
+  return measured === null || contextLength > measured ? null : bytes;
 }
 
 function pass(reason: PassReason, why: string, takesNothing = false): Word {

@@ -1,6 +1,7 @@
 /** The gate's decisions one by one: who passes at once, who is held behind what, and who is turned away. */
 import assert from "node:assert/strict";
 import type { GateEffect, GatePolicy } from "../../lib/model/gate.ts";
+import { peakOf } from "../../lib/decide/footprint.ts";
 import { COMFY_SERVER, gib, runner } from "./stories.ts";
 import { type Client, GATE, GateWorld } from "./gate_world.ts";
 
@@ -306,4 +307,25 @@ Deno.test("a prompt that was just answered counts as work before ComfyUI's queue
   stage.take(refused);
   stage.end(refused, { kind: "answered", status: 400 });
   assert.equal(stage.gate.promptSentMs, null);
+});
+
+Deno.test("what was measured to fit passes at once, with no more context than it was measured with", () => {
+  const stage = stageWith();
+  stage.world.card.allocate(COMFY_SERVER.pid, gib(5));
+  stage.advance(1_100);
+  const measured = { ...peakOf(gib(5)), contextLength: 4_096, parallel: 1 };
+  stage.world.state = { ...stage.world.state, footprints: { [BETA]: [measured, measured, measured] } };
+  const chat = stage.offer("ollama", { ...manual, model: BETA, contextLength: 4_096 });
+  assert.equal(chat.reason, "fits");
+  stage.leave(chat);
+  const larger = stage.offer("ollama", { ...manual, model: BETA, contextLength: 32_768 });
+  assert.equal(larger.reason, null);
+  stage.leave(larger);
+  // Who asks for the same model comes along; a model that was never measured counts as the whole card.
+  stage.world.card.allocate(stage.world.spawn("unmanaged"), gib(2));
+  stage.advance(1_100);
+  const [first, second] = [1, 2].map(() => stage.offer("ollama", { ...manual, model: BETA }));
+  assert.deepEqual([first?.reason, second?.reason], ["fits", "resident"]);
+  const unknown = stage.offer("ollama", { ...manual, model: GAMMA });
+  assert.equal(unknown.reason, null);
 });
