@@ -43,7 +43,7 @@ Deno.test("a model that lies partly outside VRAM", async (test) => {
       assert.deepEqual([purge.item.fields["cause"], purge.item.fields["outcome"]], ["spilled", "released"]);
       const swap = await scene.said(({ kind }) => kind === "swap", { sinceMs });
       assert.deepEqual([swap.item.fields["cause"], swap.item.fields["spilled"]], ["spilled", false]);
-      await scene.pass(20_000);
+      await scene.pass(9_000);
       assert.equal(shareInVram(scene, BIG), 1);
       assert.notEqual(scene.runnerOf(BIG).pid, before);
       assert.equal(swaps(sinceMs).length, 1);
@@ -57,7 +57,7 @@ Deno.test("a model that lies partly outside VRAM", async (test) => {
     await scene.load(BIG);
     const busy = scene.ask(BIG, 400);
     const { pid } = scene.runnerOf(BIG);
-    await scene.pass(8_000);
+    await scene.pass(5_000);
     assert.equal(scene.runnerOf(BIG).pid, pid);
     const sinceMs = scene.clock.monotonicMs();
     await scene.settle(busy.ended);
@@ -95,7 +95,7 @@ Deno.test("a model that lies partly outside VRAM", async (test) => {
     const { item } = await scene.said(decided("spilled"), { sinceMs });
     assert.match(String(item.fields["message"]), /python3 stt_relay/);
     const { pid } = scene.runnerOf(BIG);
-    await scene.pass(8_000);
+    await scene.pass(5_000);
     assert.equal(scene.runnerOf(BIG).pid, pid);
     box.vram.free(box.thirdParty.pid, taken);
     await scene.said(({ kind }) => kind === "swap", { sinceMs });
