@@ -3,12 +3,14 @@ import { errorText } from "../upstream/error_text.ts";
 import { isOutOfMemory } from "../upstream/ollama_failures.ts";
 import { type BodyFrame, responseFrame } from "./body_frame.ts";
 import type { ResponseHead } from "./http_head.ts";
-import { concatBytes, type Socket } from "./socket.ts";
+import { concatBytes, latin1, type Socket } from "./socket.ts";
 
 /** Refusals are a few hundred bytes. */
 const MAX_REFUSAL_BYTES = 65_536;
 /** How an error begins that comes after status 200. */
-const IN_BAND = /^(?:data:\s*)?\{"error"/;
+const IN_BAND = /^\s*(?:data:\s*)?\{"error"/;
+
+const decoder = new TextDecoder();
 
 /** The refusal's text, or null. What it reads of the body stays unread on the link. */
 export async function memoryRefusal(
@@ -19,8 +21,10 @@ export async function memoryRefusal(
   if (!isError && head.status !== 200) return null;
   for (;;) {
     const frame = responseFrame(head, { method });
-    const body = contentOf(link.unread, frame);
-    if (!isError && body.length > 0 && !IN_BAND.test(body.trimStart())) return null;
+    const content = contentOf(link.unread, frame);
+    // Nearly every answer is none: that is seen by its first bytes.
+    if (!isError && content.length > 0 && !IN_BAND.test(latin1(content.subarray(0, 64)))) return null;
+    const body = decoder.decode(content);
     if (frame === null || frame === "until the end" || frame.isDone || link.unread.length > MAX_REFUSAL_BYTES) {
       return refusalIn(body);
     }
@@ -29,11 +33,11 @@ export async function memoryRefusal(
   }
 }
 
-function contentOf(bytes: Uint8Array, frame: BodyFrame | "until the end" | null): string {
-  if (frame === "until the end" || frame === null) return new TextDecoder().decode(bytes);
+function contentOf(bytes: Uint8Array, frame: BodyFrame | "until the end" | null): Uint8Array {
+  if (frame === "until the end" || frame === null) return bytes;
   const content: Uint8Array[] = [];
   frame.take(bytes, (part) => content.push(part));
-  return new TextDecoder().decode(concatBytes(...content));
+  return content.length === 1 && content[0] !== undefined ? content[0] : concatBytes(...content);
 }
 
 function refusalIn(body: string): string | null {

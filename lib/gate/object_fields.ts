@@ -3,6 +3,8 @@
 const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d];
 
+const decoder = new TextDecoder();
+
 /** The text of each field's value, by name; of a name that comes twice the last, as both upstreams read it. */
 export type ObjectFields = ReadonlyMap<string, Uint8Array>;
 
@@ -34,7 +36,7 @@ export function objectFields(bytes: Uint8Array): ObjectFields | null {
 /** A value's text as what it stands for; undefined where it is no JSON. */
 export function parseValue(text: Uint8Array): unknown {
   try {
-    return JSON.parse(new TextDecoder().decode(text));
+    return JSON.parse(decoder.decode(text));
   } catch {
     // What the upstream makes of it is its own affair.
     return undefined;

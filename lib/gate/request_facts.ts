@@ -14,6 +14,8 @@ export interface RequestFacts extends Pick<AdmissionRequest, "model" | "contextL
   readonly kills: string | null;
 }
 
+const decoder = new TextDecoder();
+
 const UNKNOWN: RequestFacts = {
   model: null,
   contextLength: null,
@@ -85,5 +87,5 @@ function isUnload(fields: ObjectFields, path: string): boolean {
 }
 
 function textMatches(text: Uint8Array | undefined, pattern: RegExp): boolean {
-  return text !== undefined && text.length < 64 && pattern.test(new TextDecoder().decode(text));
+  return text !== undefined && text.length < 64 && pattern.test(decoder.decode(text));
 }

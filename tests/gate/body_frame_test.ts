@@ -36,7 +36,9 @@ Deno.test("a chunked body ends at the same byte, however it is cut into pieces",
   );
 });
 
-for (const body of ["x\r\n", "-1\r\n", "3\nabc", "3\r\nabcd\r\n", "0x3\r\n", `${"1".repeat(13)}\r\n`, "1".repeat(9_000)]) {
+for (
+  const body of ["x\r\n", "-1\r\n", "3\nabc", "3\r\nabcd\r\n", "0x3\r\n", `${"1".repeat(13)}\r\n`, "1".repeat(9_000)]
+) {
   Deno.test(`no chunk: ${JSON.stringify(body.slice(0, 20))}`, () => {
     assert.throws(() => new ChunkedFrame().take(bytes(body)), MalformedFrame);
   });
