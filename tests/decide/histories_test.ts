@@ -20,6 +20,7 @@ const MET: Readonly<Record<string, number>> = {
   "loads that failed": 10,
   "event barrierLost": 10,
   "effect abort": 10,
+  "frames of our own prompts": 50,
 };
 
 Deno.test(`${RUNS} random histories of ${STEPS} events keep every promise`, () => {

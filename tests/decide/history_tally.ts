@@ -22,6 +22,26 @@ export class Tally implements Judge {
     if (event.type === "loadEnded") this.#add(event.outcome.ok ? "loads that ended well" : "loads that failed");
     for (const effect of effects) this.#note(effect, before);
     this.#boundReyields({ before, after, event });
+    this.#judgeOwnPrompt({ before, after, event });
+  }
+
+  /** Our own prompt alone never makes Ollama yield. */
+  #judgeOwnPrompt(
+    { before, after, event }: {
+      readonly before: ArbiterState;
+      readonly after: ArbiterState;
+      readonly event: ArbiterEvent;
+    },
+  ): void {
+    const isOwn = event.type === "ownPrompt" ||
+      event.type === "comfyActivity" && before.ownPrompt?.overMs === null && event.queueRemaining <= 1;
+    if (!isOwn) return;
+    this.#add("frames of our own prompts");
+    const yields = ({ waiting }: ArbiterState) =>
+      waiting.filter((entry) => entry.kind === "auto" && entry.job === "yield").length;
+    const hasBegun = after.holder?.job.kind === "yield" && after.holder.job.cause.kind === "comfy_enqueued" &&
+      after.holder.job.generation >= before.nextGeneration;
+    assert.ok(yields(after) <= yields(before) && !hasBegun, "our own prompt made Ollama yield");
   }
 
   /** Another history begins. */

@@ -148,6 +148,7 @@ export const CHOICES: readonly ((world: World, choice: Choice, promises: Promise
   (world) => world.setQueue(1),
   (world) => world.setQueue(0),
   (world) => world.setQueue(world.queue + 1),
+  (world, { ms }) => world.runOwnPrompt(ms * 10),
   (world, { which }) => world.load(MODELS[which % MODELS.length]?.[0] ?? "", null),
   (world, { which }) => world.load(MODELS[which % MODELS.length]?.[0] ?? "", null),
   (world, { which }) => endSomebody(world, "ollama", which),

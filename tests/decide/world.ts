@@ -74,6 +74,7 @@ export class World {
   /** What ComfyUI held when each purge first asked it to give that back, by generation. */
   readonly heldWhenAsked = new Map<number, number>();
   gpuKind: "there" | "wedged" = "there";
+  isOwnOpen = false;
   isProcOk = true;
   isPsSilent = false;
   /** Nothing new goes wrong any more. */
@@ -193,6 +194,19 @@ export class World {
         () => this.card.allocate(COMFY_SERVER.pid, gib(this.random.pick([0.5, 2, 5]))),
       );
     }
+  }
+
+  /** A prompt of our own, posted to an empty queue: told of before it is, and again when it has ended. */
+  runOwnPrompt(ms: number): void {
+    if (this.isOwnOpen || this.queue > 0) return;
+    this.isOwnOpen = true;
+    this.send({ type: "ownPrompt", isOpen: true });
+    this.setQueue(this.queue + 1);
+    this.#after(ms, () => {
+      this.isOwnOpen = false;
+      this.send({ type: "ownPrompt", isOpen: false });
+      this.setQueue(Math.max(0, this.queue - 1));
+    });
   }
 
   loseGpu(): void {
