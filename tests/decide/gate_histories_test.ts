@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { GATE, GateWorld, PRIORITY_HEADERS } from "./gate_world.ts";
 import { MODELS } from "./world.ts";
 
-const RUNS = 60;
+const RUNS = 40;
 const STEPS = 120;
 
 interface Choice {
