@@ -32,6 +32,9 @@ export interface ExtraCommand {
   readonly flags: Readonly<Record<string, string>>;
 }
 
+/** Flags of such commands that stand alone; the others take a value. */
+export const SWITCHES: readonly string[] = ["json", "dry-run", "print", "sse"];
+
 export interface CommandTreeOptions {
   readonly operations: readonly Operation[];
   readonly extras: readonly ExtraCommand[];
@@ -229,7 +232,10 @@ function extraCommand(extra: ExtraCommand): Command<CommandContext> {
     // As above: flags from data.
     parameters: {
       flags: Object.fromEntries(
-        Object.entries(extra.flags).map(([flag, brief]) => [camel(flag.replaceAll("-", "_")), text(brief)]),
+        Object.entries(extra.flags).map(([flag, brief]) => [
+          camel(flag.replaceAll("-", "_")),
+          SWITCHES.includes(flag) ? { kind: "boolean", optional: true, brief, withNegated: false } : text(brief),
+        ]),
       ),
       positional: { kind: "array", parameter: { brief: "", parse: String, placeholder: "args" } },
     } as never,

@@ -1,7 +1,7 @@
 /** Completions for bash, zsh and fish, made from the registry: they know what this version knows, without asking it. */
 import { Failure } from "../model/failure.ts";
 import { operations } from "../operations/registry.ts";
-import { type ExtraCommand, isWatchable } from "./cli_commands.ts";
+import { type ExtraCommand, isWatchable, SWITCHES } from "./cli_commands.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
@@ -65,9 +65,6 @@ function entryOf(operation: typeof operations[number]): Entry[] {
     argument: first?.choices ?? [],
   }];
 }
-
-/** Flags of the other commands that stand alone. */
-const SWITCHES = ["json", "dry-run", "print", "sse"];
 
 function entryOfExtra({ words, brief, flags }: ExtraCommand): Entry {
   return {
