@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { GATE, GateWorld, PRIORITY_HEADERS } from "./gate_world.ts";
-import { MODELS } from "./world.ts";
+import { MODELS } from "./world_models.ts";
 
 const RUNS = 40;
 const STEPS = 120;

@@ -11,7 +11,8 @@ import type { ArbiterEvent } from "../../lib/model/events.ts";
 import { type GateEffect, type GateEvent, type GatePolicy, isOpenReason } from "../../lib/model/gate.ts";
 import type { Tenant } from "../../lib/model/tenants.ts";
 import { gib, policy } from "./stories.ts";
-import { type Judge, MODELS, World } from "./world.ts";
+import { type Judge, World } from "./world.ts";
+import { MODELS } from "./world_models.ts";
 
 const SLACK = policy().yield.slackBytes;
 

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import type { ArbiterEffect, ArbiterEvent } from "../../lib/model/events.ts";
 import { isSameModel } from "../../lib/model/model_names.ts";
 import type { ArbiterState } from "../../lib/decide/arbiter_state.ts";
-import { type Judge, MODELS } from "./world.ts";
+import { type Judge } from "./world.ts";
+import { MODELS } from "./world_models.ts";
 
 const MINUTE_MS = 60_000;
 /** Re-yields for one insister within a minute (SPEC 2.4). */

@@ -4,7 +4,8 @@ import type { ArbiterState, Holder, LaneJob } from "../../lib/decide/arbiter_sta
 import { isAutomatic } from "../../lib/decide/lane.ts";
 import { type ArbiterEffect, type ArbiterEvent, GENERATIONS_PER_JOB, NO_JOB } from "../../lib/model/events.ts";
 import { COMFY_SERVER, gib, policy } from "./stories.ts";
-import { type Judge, MODELS, World } from "./world.ts";
+import { type Judge, World } from "./world.ts";
+import { MODELS } from "./world_models.ts";
 
 const SLACK = policy().yield.slackBytes;
 

@@ -24,12 +24,7 @@ import {
   WALL_OFFSET_MS,
 } from "./stories.ts";
 import { WorldCard } from "./world_card.ts";
-
-export const MODELS: readonly (readonly [string, number])[] = [
-  ["alpha:latest", gib(10)],
-  ["beta:latest", gib(5)],
-  ["gamma:latest", gib(1.5)],
-];
+import { canonicalOf, loaded, sizeOf } from "./world_models.ts";
 
 interface Child {
   readonly runner: Runner;
@@ -392,19 +387,4 @@ export class World {
       this.send({ type: "freeReplied", generation: free.generation, reply: { kind: "failed", message: "aborted" } });
     }
   }
-}
-
-function sizeOf(model: string): number {
-  return MODELS.find(([name]) => name === model)?.[1] ?? 0;
-}
-
-function canonicalOf(model: string): string {
-  return model.includes(":") ? model : `${model}:latest`;
-}
-
-function loaded(loadDurationMs: number): LoadOutcome {
-  return {
-    ok: true,
-    reply: { loadDurationMs, totalDurationMs: loadDurationMs + 50, tokensPerSecond: null, response: "A" },
-  };
 }
