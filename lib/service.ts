@@ -3,7 +3,7 @@ import type { Libc } from "../ffi/libc.ts";
 import { type LiveSettings, reloadText } from "./config/live_settings.ts";
 import type { Loaded } from "./config/load.ts";
 import type { Places } from "./config/places.ts";
-import { cachePolicyOf, policyOf } from "./config/policy.ts";
+import { policyOf } from "./config/policy.ts";
 import { tuningPolicyOf } from "./config/tuning.ts";
 import { openDoors } from "./gate_doors.ts";
 import type { Ground } from "./ground.ts";

@@ -34,7 +34,8 @@ function virtualProject(files: Readonly<Record<string, string>>): GraphSource {
 
 Deno.test("an edge behind a Worker is an edge, and so is starting it", async () => {
   const project = virtualProject({
-    "main.ts": `import { start } from "./lib/app.ts";`,
+    "main.ts": `import { commandLine } from "./lib/command_line.ts";`,
+    "lib/command_line.ts": `import { start } from "./app.ts";`,
     "lib/app.ts": `import { nvml } from "./workers/nvml_client.ts";`,
     "lib/workers/nvml_client.ts": `new Worker(new URL("./nvml.ts", import.meta.url), { type: "module" });`,
     "lib/workers/nvml.ts":

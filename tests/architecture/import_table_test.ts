@@ -89,7 +89,7 @@ const PLANTED: readonly (readonly [from: string, to: string, kind: EdgeKind, rea
     "value",
     "the service joins house, store and doors over a ground that it is handed: it opens no hardware and no lab",
   ],
-  ["main.ts", "lib/loop.ts", "value", "main hands argv to app, setup or the CLI and has no logic"],
+  ["main.ts", "lib/loop.ts", "value", "main hands argv to the quick answer or the command line and has no logic"],
   ["lib/app.ts", "node:child_process", "value", "the service starts no process, ever"],
   ["lib/app.ts", "node:timers/promises", "value", "timers come from the Clock port"],
   [
@@ -127,7 +127,7 @@ const ALLOWED: readonly (readonly [from: string, to: string, kind: EdgeKind])[] 
   ["lib/ground.ts", "lib/lab/box.ts", "value"],
   ["lib/lone_card.ts", "lib/workers/nvml_client.ts", "value"],
   ["lib/app.ts", "static/assets.ts", "value"],
-  ["main.ts", "lib/show/cli.ts", "value"],
+  ["main.ts", "lib/command_line.ts", "value"],
   ["static/src/app.tsx", "lib/operations/routes.ts", "value"],
   ["static/src/app.tsx", "lib/model/sample.ts", "type"],
 ];
