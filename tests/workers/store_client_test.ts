@@ -112,9 +112,13 @@ async function writeAndKill(path: string, from: number, acknowledged: number): P
     stdout: "piped",
   }).spawn();
   let text = "";
+  let isKilled = false;
   for await (const chunk of writer.stdout.pipeThrough(new TextDecoderStream())) {
     text += chunk;
-    if (text.split("\n").length > acknowledged) writer.kill("SIGKILL");
+    if (isKilled || text.split("\n").length <= acknowledged) continue;
+    // What it had said before it died may still come afterwards.
+    isKilled = true;
+    writer.kill("SIGKILL");
   }
   await writer.status;
   // The last line may be cut short.
