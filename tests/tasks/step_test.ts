@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { NOTHING } from "./junit.ts";
 import { judge, runStep, type Step } from "./step.ts";
-import { allSteps } from "./test_run.ts";
+import { wholePlan } from "./test_run.ts";
 
 const PASSING = { passed: 3, failed: 0, skipped: [] };
 
@@ -62,8 +62,8 @@ Deno.test("a step past its limit is ended and has failed", async () => {
 
 Deno.test("without the shipped Deno its steps are skipped with the reason, without denort the binary's", () => {
   const deno = "/deno";
-  const skips = (tools: Parameters<typeof allSteps>[0]) =>
-    allSteps(tools).map(({ skip }) => skip ?? null).filter((reason) => reason !== null);
+  const skips = (tools: Parameters<typeof wholePlan>[0]) =>
+    wholePlan(tools).lanes.flat().map(({ skip }) => skip ?? null).filter((reason) => reason !== null);
   assert.deepEqual(skips({ deno, shipped: { path: "/deno-2.4.2" }, denort: { path: "/denort" } }), []);
   assert.deepEqual(skips({ deno, shipped: { reason: "no npx" }, denort: { path: "/denort" } }), ["no npx", "no npx"]);
   assert.deepEqual(skips({ deno, shipped: { path: "/deno-2.4.2" }, denort: { reason: "no denort" } }), ["no denort"]);

@@ -14,8 +14,11 @@ const BINARY = `${E2E}/binary_test.ts`;
 /** What neither a unit nor a contract test is. */
 const APART = [...RULES, E2E, "tests/bench", "tests/histories"];
 
-/** Long plays of the whole house on the lab's clock: once is enough, since what they play runs alike on both Denos. */
-const SCENES = ["tests/faults", "tests/hand_offs"];
+/**
+ * What runs alike on both Denos, so that once is enough: long plays of the whole house on the lab's clock, and what asks
+ * the runtime for nothing.
+ */
+const ALIKE = ["tests/faults", "tests/hand_offs", "tests/decide", "tests/model"];
 
 export interface Tools {
   /** The Deno that runs this. */
@@ -24,37 +27,56 @@ export interface Tools {
   readonly denort: Found;
 }
 
-export function quickSteps({ deno }: Pick<Tools, "deno">): Step[] {
+/** What a run does: `first` one after the other, then the lanes beside each other, each in its order. */
+export interface Plan {
+  readonly first: readonly Step[];
+  readonly lanes: readonly (readonly Step[])[];
+}
+
+export function quickPlan({ deno }: Pick<Tools, "deno">): Plan {
+  const { bundle, format, lint, types, architecture, units } = ownSteps(deno);
+  return { first: [bundle, format, lint, types, architecture, units], lanes: [] };
+}
+
+/** A browser waits for most of its time, which leaves room for what only computes. */
+export function wholePlan(tools: Tools): Plan {
+  const { deno, shipped } = tools;
+  const { bundle, format, lint, types, architecture, units } = ownSteps(deno);
+  const shippedPath = "path" in shipped ? shipped.path : "";
+  const apart = [...APART, ...ALIKE].join(",");
+  const shippedArgs = ["--unstable-raw-imports", "--parallel", `--ignore=${apart}`, "tests"];
+  const onShipped: Step = {
+    ...tests(`unit and contract on ${SHIPPED_DENO}`, shippedPath, shippedArgs, { DENO_TLS_CA_STORE: "system" }),
+    skip: reasonOf(shipped),
+  };
+  const binary: Step = {
+    ...tests(`the binary (${SHIPPED_DENO})`, deno, [BINARY]),
+    skip: reasonOf(shipped) ?? reasonOf(tools.denort),
+  };
+  return {
+    first: [bundle, format, lint],
+    lanes: [
+      [types, tests("end to end", deno, [`--ignore=${BINARY}`, E2E]), binary],
+      [units, onShipped, architecture],
+    ],
+  };
+}
+
+function ownSteps(deno: string) {
   const check = (name: string, ...args: string[]): Step => ({
     name,
     kind: "check",
     command: { program: deno, args },
     limitMs: 3 * MINUTE_MS,
   });
-  return [
-    check("bundle the dashboard", "task", "-q", "build"),
-    check("format", "fmt", "--check"),
-    check("lint", "lint"),
-    check("types", "check", "-q"),
-    tests("architecture", deno, RULES),
-    tests("unit and contract", deno, ["--parallel", `--ignore=${APART.join(",")}`, "tests"]),
-  ];
-}
-
-export function allSteps(tools: Tools): Step[] {
-  const { deno, shipped } = tools;
-  const shippedPath = "path" in shipped ? shipped.path : "";
-  const apart = [...APART, ...SCENES].join(",");
-  const shippedArgs = ["--unstable-raw-imports", "--parallel", `--ignore=${apart}`, "tests"];
-  return [
-    ...quickSteps(tools),
-    tests("end to end", deno, [`--ignore=${BINARY}`, E2E]),
-    {
-      ...tests(`unit and contract on ${SHIPPED_DENO}`, shippedPath, shippedArgs, { DENO_TLS_CA_STORE: "system" }),
-      skip: "reason" in shipped ? shipped.reason : null,
-    },
-    { ...tests(`the binary (${SHIPPED_DENO})`, deno, [BINARY]), skip: reasonOf(shipped) ?? reasonOf(tools.denort) },
-  ];
+  return {
+    bundle: check("bundle the dashboard", "task", "-q", "build"),
+    format: check("format", "fmt", "--check"),
+    lint: check("lint", "lint"),
+    types: check("types", "check", "-q"),
+    architecture: tests("architecture", deno, RULES),
+    units: tests("unit and contract", deno, ["--parallel", `--ignore=${APART.join(",")}`, "tests"]),
+  };
 }
 
 /** Types are checked in a step of their own. */
@@ -88,15 +110,21 @@ async function sayWhatIsMissing(): Promise<void> {
   }
 }
 
+async function runLane(steps: readonly Step[]): Promise<Tally> {
+  let sum = NOTHING;
+  for (const step of steps) sum = add(sum, await runStep(step, console.log));
+  return sum;
+}
+
 async function main(isQuick: boolean): Promise<Tally> {
   const startedAtMs = performance.now();
   const deno = Deno.execPath();
   await sayWhatIsMissing();
-  const steps = isQuick
-    ? quickSteps({ deno })
-    : allSteps({ deno, shipped: await shippedDeno(), denort: await denort() });
-  let sum = NOTHING;
-  for (const step of steps) sum = add(sum, await runStep(step, console.log));
+  const { first, lanes } = isQuick
+    ? quickPlan({ deno })
+    : wholePlan({ deno, shipped: await shippedDeno(), denort: await denort() });
+  const tallies = [await runLane(first), ...await Promise.all(lanes.map(runLane))];
+  const sum = tallies.reduce(add, NOTHING);
   console.log(
     `\n${((performance.now() - startedAtMs) / 1000).toFixed(0)} s with Deno ${Deno.version.deno} in ${ROOT.pathname}`,
   );
