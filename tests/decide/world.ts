@@ -66,7 +66,7 @@ export class World {
   /** Runners whose model lies half outside VRAM. */
   readonly spilled = new Set<number>();
   queue = 0;
-  /** What ComfyUI held when each purge first asked it to give that back, by generation. */
+  /** The most that ComfyUI held when each purge first asked it, and when a /free went out, by generation. */
   readonly heldWhenAsked = new Map<number, number>();
   gpuKind: "there" | "wedged" = "there";
   isOwnOpen = false;
@@ -356,8 +356,15 @@ export class World {
     this.#after(this.random.whole(101, 140), () => {
       if (free.isOver) return;
       free.isOver = true;
-      this.send({ type: "freeReplied", generation, reply: this.#freeReply() });
+      const reply = this.#freeReply();
+      // It goes out only now: what ComfyUI has grown by since it was asked is for /free to give back as well.
+      if (reply.kind === "sent") this.#holdsWhenSent(generation);
+      this.send({ type: "freeReplied", generation, reply });
     });
+  }
+
+  #holdsWhenSent(generation: number): void {
+    this.heldWhenAsked.set(generation, Math.max(this.heldWhenAsked.get(generation) ?? 0, this.card.comfyBytes));
   }
 
   #freeReply(): FreeReply {
