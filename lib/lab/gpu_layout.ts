@@ -149,8 +149,11 @@ const TEXT_BYTE = GAUGE_BYTE + 8 * (ROW_AT + ROW_FIELDS * MAX_ROWS);
 const TEXT_SIZE = 96;
 export const TABLE_BYTES = TEXT_BYTE + TEXT_SIZE * TEXTS.length;
 
-/** How often a reader tries for an undisturbed look before it gives up on a writer that died half-way. */
-const READ_ATTEMPTS = 1_000_000;
+/** A write takes microseconds: a reader that meets one looks again this often before it gives up its core. */
+const SPINS = 1_000;
+
+/** A writer whose thread lost its core half-way is waited for, in turns of 1 ms; one that died isn't. */
+const MOST_WAITS = 10_000;
 
 /** Typed access to the shared memory. A sequence counter, odd while a write is under way, keeps readers from half a write. */
 export class GpuPage {
@@ -184,11 +187,16 @@ export class GpuPage {
   }
 
   read<T>(look: () => T): T {
-    for (let attempt = 0; attempt < READ_ATTEMPTS; attempt += 1) {
+    for (let spins = 0, waits = 0; waits < MOST_WAITS; spins += 1) {
       const before = Atomics.load(this.#words, WORDS.sequence);
-      if (before % 2 !== 0) continue;
-      const seen = look();
-      if (Atomics.load(this.#words, WORDS.sequence) === before) return seen;
+      const isWhole = before % 2 === 0;
+      if (isWhole) {
+        const seen = look();
+        if (Atomics.load(this.#words, WORDS.sequence) === before) return seen;
+      }
+      if (isWhole || spins < SPINS) continue;
+      Atomics.wait(this.#words, WORDS.sequence, before, 1);
+      waits += 1;
     }
     throw new Error("Cannot read the GPU table: its writer stopped half-way");
   }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Call, CALLS, type TableProcess } from "../../lib/lab/gpu_layout.ts";
+import { type Call, CALLS, GpuPage, type TableProcess } from "../../lib/lab/gpu_layout.ts";
 import { GpuTable, openGpuTable } from "../../lib/lab/gpu_table.ts";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
 import type { Question } from "./table_reader_worker.ts";
@@ -131,6 +131,30 @@ Deno.test("nothing can be asked after close", () => {
   for (const call of CALLS) assert.equal(codeOf(asks[call]), 1, call);
   assert.equal(codeOf(calls(table.open()).memory), null, "another reader lives on");
   assert.throws(() => openGpuTable(new SharedArrayBuffer(8)), /wrong size/);
+});
+
+Deno.test("a reader waits for a writer that lost its core half-way", async () => {
+  const table = new GpuTable();
+  table.setMemory({ usedBytes: 1 });
+  const page = new GpuPage(table.buffer);
+  const pause = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(new URL("./table_reader_worker.ts", import.meta.url).href, { type: "module" });
+  const next = () =>
+    new Promise((resolve) => worker.addEventListener("message", (event) => resolve(event.data), { once: true }));
+  try {
+    await next();
+    worker.postMessage({ buffer: table.buffer } satisfies Question);
+    page.write(() => {
+      worker.postMessage({ ask: "memory" } satisfies Question);
+      // Hundreds of times as long as a write takes: the reader is in the middle of it.
+      Atomics.wait(pause, 0, 0, 300);
+      page.setGauge("usedBytes", 2);
+    });
+    assert.equal(await next(), "asking");
+    assert.deepEqual(await next(), { usedBytes: 2 });
+  } finally {
+    worker.terminate();
+  }
 });
 
 Deno.test("a reader in another thread sees whole writes, and is held as long as the driver holds it", async () => {
