@@ -1,6 +1,7 @@
 /** The whole house over a simulated box, on whichever clock and card the caller brings. */
 import { openLibc } from "../../ffi/libc.ts";
-import { type House, type HousePorts, openHouse } from "../../lib/house.ts";
+import { type House, openHouse } from "../../lib/house.ts";
+import type { HousePorts } from "../../lib/house_ports.ts";
 import { type Box, type BoxOptions, openBox } from "../../lib/lab/box.ts";
 import { labEndRunner } from "../../lib/lab/end_runner.ts";
 import { DEFAULT_POLICY, type Policy } from "../../lib/model/policy.ts";
@@ -25,35 +26,47 @@ export interface OpenHouse extends AsyncDisposable {
 
 export interface LabHouse extends OpenHouse {
   readonly box: Box;
+  /** The box's folder: it goes with the house. */
+  readonly dir: string;
 }
+
+/** What the house gets besides, or instead. */
+export type Furniture = Partial<Pick<HousePorts, "about" | "cache" | "log" | "tuning">>;
 
 export interface HouseOptions {
   readonly clock: Clock;
   readonly store: Store;
   readonly policy?: Partial<Policy>;
-  /** What the house gets besides, or instead. */
-  readonly ports?: Partial<Pick<HousePorts, "about" | "cache">>;
+  readonly ports?: Furniture;
   /** Waits for a promise while the box's clock moves on. */
   readonly settle: <T>(promise: Promise<T>) => Promise<T>;
 }
 
-export interface LabHouseOptions extends HouseOptions {
-  readonly seed: number;
+export interface LabHouseOptions extends Omit<HouseOptions, "ports"> {
+  readonly seed?: number;
+  /** Made for this box, before the house is opened. */
+  readonly furnish?: (box: Box, dir: string) => Furniture;
   /** The card as the house reads it. */
   readonly gpu: (box: Box) => Gpu;
   /** What the box is to be beside an H200's pace; the driver never holds calls back unless that is asked for. */
-  readonly machine?: Pick<BoxOptions, "profile" | "ollamaVersion" | "ollamaModels" | "driverHolds" | "card">;
+  readonly machine?: Omit<BoxOptions, "clock" | "dir" | "seed">;
 }
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error: (message, fields) => console.error(message, fields) };
 
 export async function openLabHouse(options: LabHouseOptions): Promise<LabHouse> {
-  const { clock, seed } = options;
+  const { clock, seed = 1, furnish } = options;
   const dir = await Deno.makeTempDir({ prefix: "hyperswap-lab-" });
   const box = await openBox({ profile: "h200", driverHolds: false, ...options.machine, clock, dir, seed });
-  const open = await openHouseOn(siteOf(box), { ...options, gpu: options.gpu(box), endRunner: labEndRunner(box) });
+  const open = await openHouseOn(siteOf(box), {
+    ...options,
+    ...(furnish === undefined ? {} : { ports: furnish(box, dir) }),
+    gpu: options.gpu(box),
+    endRunner: labEndRunner(box),
+  });
   return {
     box,
+    dir,
     house: open.house,
     async [Symbol.asyncDispose]() {
       await open[Symbol.asyncDispose]();
