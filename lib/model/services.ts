@@ -40,6 +40,8 @@ export interface Progress {
 export interface CallOptions {
   readonly signal: AbortSignal;
   readonly progress: (progress: Progress) => void;
+  /** By which the run can be asked for, where the call is one. */
+  readonly runId?: string;
 }
 
 export interface Arbitration {
@@ -62,8 +64,10 @@ export interface Arbitration {
   why(query: { id: number | null; limit: number }): readonly Decision[];
 }
 
-/** Everything live, as one immutable value a second. */
+/** Everything live, as one immutable value: made anew each second, and when something moved that can't wait for it. */
 export interface Snapshot {
+  /** Counts them: there is one snapshot for each number, whoever asks. */
+  readonly revision: number;
   readonly sample: Sample;
   readonly arbitration: ArbitrationView;
   /** Newest first, at most 50. */

@@ -26,6 +26,9 @@ const RUNS_SHOWN = 10;
 
 export const StatsWire = z.object({
   timestamp: z.number().describe("when the sample was taken, Unix seconds"),
+  revision: z.number().int().describe(
+    "counts what is shown, from the service's start: the stream's frames carry it too, and a revision has one content",
+  ),
   simulated: z.boolean(),
   simulation: z.string().nullable().describe("what a simulated box is called; null on a real one"),
   gpu: GpuStatsWire,
@@ -52,6 +55,7 @@ export function viewStats(snapshot: Snapshot): Stats {
   const { sources } = sample;
   return {
     timestamp: round(sample.atMs / 1000, 3),
+    revision: snapshot.revision,
     simulated: sample.simulated,
     simulation: snapshot.simulation,
     gpu: viewGpuStats(sample.gpu),

@@ -10,9 +10,12 @@ import type { Stats } from "./stats.ts";
 
 export const PatchWire = z.object({
   t: z.number().describe("the new /timestamp, Unix seconds"),
+  r: z.number().int().describe("the new /revision"),
+  relist: z.record(z.string(), z.array(z.unknown()).readonly()).optional()
+    .describe("JSON pointer of a list → the list anew, a number for the item that stood there before; before `set`"),
   set: z.record(z.string(), z.unknown()).optional().describe("JSON pointer → new value, replacing what was there"),
   prepend: z.record(z.string(), z.array(z.unknown()).readonly()).optional()
-    .describe("JSON pointer of a list → items to put in front; applied before `set`, the list then cut to 50"),
+    .describe("JSON pointer of a list → items to put in front; applied first, the list then cut to 50"),
 });
 
 export const FrameWire = z.discriminatedUnion("event", [

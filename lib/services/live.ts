@@ -23,24 +23,35 @@ export interface LiveParts {
   readonly cache: () => CacheTotals | null;
 }
 
-/** Everything live as one immutable value: made anew a second, and whenever arbitration or the record moves. */
+/**
+ * Everything live as one immutable value: made anew each second, and whenever arbitration, the record or the runs move.
+ * Between these moments it stands, so that whoever asks sees what the followers were shown.
+ */
 export class LiveService implements Live {
   readonly #parts: LiveParts;
   readonly #subscribers = new Set<(snapshot: Snapshot) => void>();
   #sample: Sample | null = null;
   #history: readonly HistoryItem[] = [];
+  #revision = 0;
+  /** The newest; null when something has moved since and nobody has looked. */
+  #shown: Snapshot | null = null;
 
   constructor(parts: LiveParts) {
     this.#parts = parts;
   }
 
   snapshot(): Snapshot {
+    return this.#shown ??= this.#take();
+  }
+
+  #take(): Snapshot {
     if (this.#sample === null) {
       throw new Failure("unavailable", "The first sample isn't in yet", { hint: "Try again in a second" });
     }
     const { comfy } = this.#parts;
     const tuning = this.#parts.tuning?.();
     return {
+      revision: this.#revision,
       ...(tuning === undefined ? {} : { tuning }),
       sample: { ...this.#sample, comfy: { ...comfy(), server: this.#sample.comfy.server } },
       arbitration: this.#parts.arbitration(),
@@ -76,12 +87,14 @@ export class LiveService implements Live {
     this.#history = items.slice(0, HISTORY_KEPT);
   }
 
-  /** Arbitration moved between two seconds. */
+  /** Something moved between two seconds. */
   touch(): void {
     this.#tell();
   }
 
   #tell(): void {
+    this.#revision += 1;
+    this.#shown = null;
     if (this.#sample === null || this.#subscribers.size === 0) return;
     const snapshot = this.snapshot();
     for (const tell of this.#subscribers) {

@@ -30,9 +30,13 @@ export interface RunKeeperOptions {
   readonly clock: Clock;
   /** Called with what a run's work threw that was no Failure, and with what a follower threw. */
   readonly onDefect: (error: unknown, run: RunView) => void;
+  /** Called when a run has begun or ended; how far one is can wait for whoever looks. */
+  readonly onList?: () => void;
+  /** Runs that an earlier service left, ended as far as can be told. */
+  readonly past?: readonly RunView[];
 }
 
-/** Keeps runs in memory: they don't outlive the service, what they did is in the record. */
+/** Keeps runs in memory: what they did is in the record, and one that was cut off is told from there. */
 export function createRuns(options: RunKeeperOptions): RunKeeper {
   return new RunTable(options);
 }
@@ -41,11 +45,18 @@ class RunTable implements RunKeeper {
   readonly #entries = new Map<string, Entry>();
   readonly #clock: Clock;
   readonly #onDefect: RunKeeperOptions["onDefect"];
+  readonly #onList: () => void;
   #ends = 0;
 
-  constructor({ clock, onDefect }: RunKeeperOptions) {
+  constructor({ clock, onDefect, onList = () => {}, past = [] }: RunKeeperOptions) {
     this.#clock = clock;
     this.#onDefect = onDefect;
+    this.#onList = onList;
+    for (const view of past) {
+      const end = { atMs: clock.monotonicMs(), order: this.#ends++ };
+      const entry: Entry = { view, abort: new AbortController(), ended: Promise.resolve(), followers: new Set(), end };
+      this.#entries.set(view.id, entry);
+    }
   }
 
   start(operation: string, work: (call: CallOptions) => Promise<unknown>): RunView {
@@ -70,6 +81,7 @@ class RunTable implements RunKeeper {
     };
     const entry: Entry = { view, abort, ended: ending.promise, followers: new Set(), end: null };
     this.#entries.set(view.id, entry);
+    this.#onList();
     this.#perform(entry, work).then(ending.resolve, (error) => {
       // #perform settles every outcome of the work itself; only a defect in here comes this way.
       this.#onDefect(error, entry.view);
@@ -124,7 +136,8 @@ class RunTable implements RunKeeper {
       if (entry.view.state === "running") this.#change(entry, { progress });
     };
     try {
-      this.#end(entry, { state: "done", result: await work({ signal, progress }) });
+      const result = await work({ signal, progress, runId: entry.view.id });
+      this.#end(entry, { state: "done", result });
     } catch (error) {
       this.#end(entry, this.#failed(entry, error));
     }
@@ -148,6 +161,7 @@ class RunTable implements RunKeeper {
     this.#change(entry, { ...ending, endedAtMs: this.#clock.wallMs() });
     entry.followers.clear();
     this.#forget();
+    this.#onList();
   }
 
   #change(entry: Entry, change: Partial<RunView>): void {

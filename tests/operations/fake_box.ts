@@ -115,6 +115,7 @@ class Screen {
   constructor(simulation: string | null, isBlank: boolean) {
     this.#isBlank = isBlank;
     this.current = {
+      revision: 1,
       sample: sample({ simulated: simulation !== null }),
       arbitration: ARBITRATION,
       history: HISTORY,
@@ -125,7 +126,7 @@ class Screen {
 
   show(change: Partial<Snapshot>): void {
     this.#isBlank = false;
-    this.current = { ...this.current, ...change };
+    this.current = { ...this.current, ...change, revision: this.current.revision + 1 };
     for (const listener of [...this.listeners]) listener(this.current);
   }
 

@@ -28,6 +28,9 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
   ),
 }));
 
+/** Rows that are told apart by a name, in any order; now and then two of one name. */
+const rows = fc.array(fc.record({ pid: fc.integer({ min: 0, max: 5 }), x: json, y: leaf }), { maxLength: 6 });
+
 /** Histories as the service shows them: newest first, a head grows, old items are amended or cut. */
 const histories = fc.array(
   fc.record({
@@ -50,12 +53,13 @@ const histories = fc.array(
 Deno.test("replaying the frames of any states gives each state, field for field", () => {
   fc.assert(
     fc.property(
-      fc.array(fc.record({ x: json, y: json }), { minLength: 1, maxLength: 6 }),
+      fc.array(fc.record({ x: json, y: json, rows, deep: fc.record({ rows }) }), { minLength: 1, maxLength: 6 }),
       histories,
       (states, lists) => {
         const sequence = states.map((state, at) => ({
           ...state,
           timestamp: 1000 + at / 10,
+          revision: at + 1,
           history: lists[at % lists.length] ?? [],
         }));
         let seen: object | null = null;
@@ -73,33 +77,64 @@ Deno.test("replaying the frames of any states gives each state, field for field"
   );
 });
 
-Deno.test("nothing changed: the patch is a timestamp", () => {
-  const state = { timestamp: 1, gpu: { used: 3, list: [{ a: 1 }, { a: 2 }] }, history: [{ id: 3 }] };
-  assert.deepEqual(diffStats(state, { ...wire(state), timestamp: 2 }), { t: 2 });
+Deno.test("nothing changed: the patch is a timestamp and a revision", () => {
+  const state = { timestamp: 1, revision: 7, gpu: { used: 3, list: [{ a: 1 }, { a: 2 }] }, history: [{ id: 3 }] };
+  assert.deepEqual(diffStats(state, { ...wire(state), timestamp: 2, revision: 8 }), { t: 2, r: 8 });
 });
 
 Deno.test("a field deep in a list costs its pointer; a new event costs itself", () => {
   const before = {
     timestamp: 1,
+    revision: 1,
     processes: [{ pid: 1, name: "a rather long name", vram: 1 }, { pid: 2, name: "b rather long name", vram: 2 }],
     history: [{ id: 7, margin_ms: null }],
   };
   const after = {
     timestamp: 2,
+    revision: 2,
     processes: [{ pid: 1, name: "a rather long name", vram: 1 }, { pid: 2, name: "b rather long name", vram: 3 }],
     history: [{ id: 8, margin_ms: null }, { id: 7, margin_ms: 12 }],
   };
   assert.deepEqual(diffStats(before, after), {
     t: 2,
+    r: 2,
     set: { "/processes/1/vram": 3, "/history/1/margin_ms": 12 },
     prepend: { "/history": [{ id: 8, margin_ms: null }] },
   });
+});
+
+Deno.test("items that come, go and change places cost their numbers; what changed in them costs its pointer", () => {
+  const row = (pid: number, vram: number) => ({ pid, name: "a name that is longer than its pointer", vram });
+  const state = (timestamp: number, rows: readonly object[]) => ({
+    ...{ timestamp, revision: timestamp, history: [] },
+    gpu: { processes: rows },
+  });
+  const lists: [readonly object[], readonly unknown[], Record<string, unknown>?][] = [
+    [[row(2, 7), row(3, 5)], [1, 2]],
+    [[row(3, 5), row(1, 9), row(2, 7)], [2, 0, 1]],
+    [[row(1, 9), row(4, 1), row(2, 7), row(3, 5)], [0, row(4, 1), 1, 2]],
+    [[row(3, 6), row(1, 9)], [2, 0], { "/gpu/processes/0/vram": 6 }],
+  ];
+  for (const [rows, relist, set] of lists) {
+    const [before, after] = [state(1, [row(1, 9), row(2, 7), row(3, 5)]), state(2, rows)];
+    const patch = diffStats(before, after);
+    assert.deepEqual(patch, {
+      ...{ t: 2, r: 2, relist: { "/gpu/processes": relist } },
+      ...(set === undefined ? {} : { set }),
+    });
+    assert.deepEqual(applyFrame<object>(before, wire({ event: "patch", data: patch })), after);
+  }
+  const doubled = state(3, [row(1, 9), row(1, 9), row(1, 8)]);
+  const patch = diffStats(state(1, [row(1, 9)]), doubled);
+  assert.equal(patch.relist, undefined, "two of one name can't be told apart");
+  assert.deepEqual(applyFrame<object>(state(1, [row(1, 9)]), wire({ event: "patch", data: patch })), doubled);
 });
 
 Deno.test("pointers are escaped both ways, and a key is never taken for a path or a prototype", () => {
   const keys = ["a/b", "~1", "~0", "~", "/", "", "0", "__proto__"];
   const state = (value: number) => ({
     timestamp: value,
+    revision: value,
     deep: Object.fromEntries(keys.map((name) => [name, { value, padding: "so long that fields are sent one by one" }])),
     history: [],
   });
@@ -111,13 +146,13 @@ Deno.test("pointers are escaped both ways, and a key is never taken for a path o
 });
 
 Deno.test("what did not change keeps its identity, and the old state stays as it was", () => {
-  const before = { timestamp: 1, gpu: { used: 1 }, ram: { used: 2 }, history: [] };
-  const after = applyFrame<typeof before>(before, { event: "patch", data: { t: 2, set: { "/gpu/used": 5 } } });
+  const before = { timestamp: 1, revision: 1, gpu: { used: 1 }, ram: { used: 2 }, history: [] };
+  const after = applyFrame<typeof before>(before, { event: "patch", data: { t: 2, r: 2, set: { "/gpu/used": 5 } } });
   assert.equal(after.ram, before.ram);
   assert.deepEqual(after.gpu, { used: 5 });
-  assert.deepEqual(before, { timestamp: 1, gpu: { used: 1 }, ram: { used: 2 }, history: [] });
+  assert.deepEqual(before, { timestamp: 1, revision: 1, gpu: { used: 1 }, ram: { used: 2 }, history: [] });
 });
 
 Deno.test("a patch before the first snapshot is refused", () => {
-  assert.throws(() => applyFrame(null, { event: "patch", data: { t: 1 } }), /before the first snapshot/);
+  assert.throws(() => applyFrame(null, { event: "patch", data: { t: 1, r: 1 } }), /before the first snapshot/);
 });
