@@ -88,9 +88,11 @@ export class ComfyWorker {
     if (queue.pending.length === 0 && !this.#isKept) {
       const woken = Promise.withResolvers<void>();
       this.#wake = woken.resolve;
-      const timer = ground.clock.after(waitMs, () => woken.resolve());
-      life.addEventListener("abort", () => woken.resolve(), { once: true });
+      const wake = () => woken.resolve();
+      const timer = ground.clock.after(waitMs, wake);
+      life.addEventListener("abort", wake, { once: true });
       await woken.promise;
+      life.removeEventListener("abort", wake);
       timer.stop();
       this.#wake = null;
     }

@@ -1,3 +1,4 @@
+import { joinSignals } from "../model/join_signals.ts";
 import type { Exchange, HeaderPairs } from "./exchange.ts";
 import type { Ground } from "./ground.ts";
 import {
@@ -170,7 +171,8 @@ export class OllamaRoutes {
   }): Promise<void> {
     const { ground, quirks, version, life } = this.#parts;
     const { ask, kind, prompt, loaded } = job;
-    const signal = AbortSignal.any([exchange.hungUp, life]);
+    using ends = joinSignals(exchange.hungUp, life);
+    const { signal } = ends;
     let sent = 0;
     const onToken = async (token: string) => {
       if (!ask.isStreamed) return;

@@ -6,6 +6,7 @@ import type { YieldResult } from "../model/arbitration.ts";
 import type { BenchmarkLeg, BenchmarkRequest, BenchmarkResult, BenchmarkSummary } from "../model/benchmark.ts";
 import { Failure, messageOf } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
+import { joinSignals } from "../model/join_signals.ts";
 import type { Clock, Log, Store } from "../model/ports.ts";
 import type { Arbitration, Benchmark, CallOptions, Progress } from "../model/services.ts";
 import { type MonotonicMs, round } from "../model/units.ts";
@@ -56,7 +57,8 @@ export class BenchmarkService implements Benchmark {
     this.#underWay = way;
     let hasGivenWay = false;
     try {
-      await this.#travel(course, { ...call, signal: AbortSignal.any([call.signal, way.signal]) });
+      using both = joinSignals(call.signal, way.signal);
+      await this.#travel(course, { ...call, signal: both.signal });
     } catch (error) {
       hasGivenWay = !call.signal.aborted && (way.signal.aborted || this.#isComfyBusy());
       if (!hasGivenWay) {

@@ -1,6 +1,7 @@
 /** MCP: the registry as tools, with resources and prompts beside them. Validation and errors are the operations' own. */
 import { ProtocolError, ProtocolErrorCode, SdkError, Server } from "@modelcontextprotocol/server";
 import type { CallToolResult, ServerContext, Tool } from "@modelcontextprotocol/server";
+import { type JoinedSignal, joinSignals } from "../model/join_signals.ts";
 import type { Progress } from "../model/services.ts";
 import { ignoreProgress } from "../operations/operation.ts";
 import type { Operation, ToolDoor } from "../operations/operation.ts";
@@ -79,9 +80,10 @@ async function callTool(
   call: McpParts & { readonly context: ServerContext },
 ): Promise<CallToolResult> {
   const { signal } = call.context.mcpReq;
+  using cancelled = cancelledOnly(signal, call.closing);
   const outcome = await call.invoker.invoke(operation, input, {
     // Who reads and leaves needs no answer; whatever else was started goes on until it is cancelled in so many words.
-    signal: operation.access === "read" ? signal : cancelledOnly(signal, call.closing),
+    signal: operation.access === "read" ? signal : cancelled.signal,
     progress: progressNotifier(call.context),
   });
   const body = outcome.ok ? outcome.value : errorBody(outcome);
@@ -92,19 +94,15 @@ async function callTool(
 }
 
 /** Aborts when the call is cancelled or the service ends, and not when the caller's line is lost. */
-function cancelledOnly(call: AbortSignal, closing: AbortSignal): AbortSignal {
+function cancelledOnly(call: AbortSignal, closing: AbortSignal): JoinedSignal {
   const cancel = new AbortController();
-  const follow = (signal: AbortSignal, isMeant: () => boolean) => {
-    const onAbort = () => {
-      if (isMeant()) cancel.abort(signal.reason);
-    };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true, signal: cancel.signal });
+  const onAbort = () => {
+    // The SDK gives a lost connection as an error of its own, a cancel as the reason that came with it.
+    if (!(call.reason instanceof SdkError)) cancel.abort(call.reason);
   };
-  // The SDK gives a lost connection as an error of its own, a cancel as the reason that came with it.
-  follow(call, () => !(call.reason instanceof SdkError));
-  follow(closing, () => true);
-  return cancel.signal;
+  call.addEventListener("abort", onAbort);
+  if (call.aborted) onAbort();
+  return joinSignals(cancel.signal, closing);
 }
 
 /** Reports progress where the caller asked for it; its figure only ever goes up, as the protocol wants. */

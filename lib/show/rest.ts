@@ -2,6 +2,7 @@
 import { Hono } from "hono";
 import type { Context } from "hono";
 import { Failure } from "../model/failure.ts";
+import { joinSignals } from "../model/join_signals.ts";
 import type { Clock } from "../model/ports.ts";
 import type { Services } from "../model/services.ts";
 import { ignoreProgress } from "../operations/operation.ts";
@@ -150,9 +151,11 @@ class Rest implements RestDoor {
       const also = refuseAs(operation, { services, input, scopes: admission.scopes });
       if (also !== null) return errorResponse(also);
       // Who hangs up loses the answer, nothing more: only a read ends with its caller.
-      const signal = operation.access === "read"
-        ? AbortSignal.any([context.req.raw.signal, this.#closing.signal])
-        : this.#closing.signal;
+      using call = joinSignals(
+        this.#closing.signal,
+        ...(operation.access === "read" ? [context.req.raw.signal] : []),
+      );
+      const { signal } = call;
       const outcome = await operation.invoke(services, input, { signal, progress: ignoreProgress, report });
       return await outcomeResponse(outcome, context.req.raw);
     } catch (error) {
@@ -194,13 +197,17 @@ class Rest implements RestDoor {
     const admission = this.#admit(download, context);
     if (!admission.ok) return errorResponse(admission);
     const { raw } = context.req;
+    const reading = joinSignals(raw.signal, this.#closing.signal);
+    const over = () => reading[Symbol.dispose]();
     try {
       const input = bindQuery({ ...download, aliases: {} }, new URL(raw.url).searchParams);
-      const signal = AbortSignal.any([raw.signal, this.#closing.signal]);
-      const { chunks, contentType, fileName } = await download.begin(this.#options.services, input, signal);
+      const { chunks, contentType, fileName } = await download.begin(this.#options.services, input, reading.signal);
       const headers = { "content-type": contentType, "content-disposition": `attachment; filename="${fileName}"` };
-      return new Response(raw.method === "HEAD" ? null : streamOf(chunks), { headers });
+      if (raw.method !== "HEAD") return new Response(streamOf(chunks, over), { headers });
+      over();
+      return new Response(null, { headers });
     } catch (error) {
+      over();
       return errorResponse(this.#defect(error, download.name));
     }
   }
@@ -276,19 +283,17 @@ class Rest implements RestDoor {
   }
 }
 
-function streamOf(chunks: AsyncIterable<string>): ReadableStream<Uint8Array> {
-  const iterator = chunks[Symbol.asyncIterator]();
+/** `over` is called once nobody reads any more, whoever ended it. */
+function streamOf(chunks: AsyncIterable<string>, over: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
-  return new ReadableStream({
-    async pull(controller) {
-      const next = await iterator.next();
-      if (next.done === true) controller.close();
-      else controller.enqueue(encoder.encode(next.value));
-    },
-    cancel: async () => {
-      await iterator.return?.();
-    },
-  }, { highWaterMark: 1 });
+  const bytes = async function* () {
+    try {
+      for await (const chunk of chunks) yield encoder.encode(chunk);
+    } finally {
+      over();
+    }
+  };
+  return ReadableStream.from(bytes());
 }
 
 function otherMethod(context: Context<Env>, methods: ReadonlySet<string>): Response {

@@ -55,6 +55,11 @@ const RULES: readonly Rule[] = [
   { pattern: global("performance"), allowedIn: TIME, reason: TIME_REASON },
   { pattern: global("setTimeout|setInterval|setImmediate"), allowedIn: TIME, reason: TIME_REASON },
   { pattern: member("AbortSignal", "timeout"), allowedIn: TIME, reason: TIME_REASON },
+  {
+    pattern: member("AbortSignal", "any"),
+    allowedIn: [],
+    reason: "its signal may be collected while only a promise waits for it (Deno 2.4.2): take joinSignals",
+  },
   { pattern: member("process", "hrtime|uptime"), allowedIn: TIME, reason: TIME_REASON },
   { pattern: member("Math", "random"), allowedIn: TIME, reason: TIME_REASON },
   { pattern: member("crypto", String.raw`getRandomValues|random[A-Z]\w*`), allowedIn: TIME, reason: TIME_REASON },

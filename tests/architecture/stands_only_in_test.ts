@@ -5,6 +5,7 @@ const TIME = "clocks, timers and randomness stand only in lib/system and lib/lab
 const PROCESS = "the service starts no process, ever";
 const IN_SIGHT = "a name that is put together at run time can't be checked";
 const C = "no C function that starts a process, or looks one up by name, is bound";
+const COLLECTED = "its signal may be collected while only a promise waits for it (Deno 2.4.2): take joinSignals";
 const ENV = "the environment is read only by lib/config/environment.ts; take the configuration instead";
 const CONSOLE = "console stands only in lib/system/log.ts and lib/show/cli: take the Log port";
 
@@ -48,6 +49,7 @@ const PLANTED: readonly (readonly [path: string, source: string, name: string, r
   ["lib/services/runs.ts", `setTimeout(end, 5);`, "setTimeout", TIME],
   ["lib/services/runs.ts", `const wait = globalThis.setInterval;`, "setInterval", TIME],
   ["lib/upstream/ollama.ts", `fetch(url, { signal: AbortSignal.timeout(5) });`, "AbortSignal.timeout", TIME],
+  ["lib/show/rest.ts", `AbortSignal.any([one, other]);`, "AbortSignal.any", COLLECTED],
   ["lib/services/runs.ts", `const id = crypto.randomUUID();`, "crypto.randomUUID", TIME],
   ["lib/services/runs.ts", `import { randomBytes } from "node:crypto";`, "randomBytes", TIME],
   ["lib/sample/sampler.ts", `const jitter = Math.random();`, "Math.random", TIME],
