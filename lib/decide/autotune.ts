@@ -8,7 +8,18 @@ import { type CardSetting, type Lever, LEVERS, type LeverValue } from "../model/
 import type { ArbiterEvent } from "../model/events.ts";
 import type { TuneEvent } from "../model/tuning.ts";
 import type { MonotonicMs } from "../model/units.ts";
-import { cutShort, end, endRefused, finishStep, halt, letGo, moved, settleEnd, silent } from "./autotune_end.ts";
+import {
+  cutShort,
+  end,
+  endRefused,
+  finishStep,
+  halt,
+  letGo,
+  moved,
+  settleEnd,
+  silent,
+  tellStart,
+} from "./autotune_end.ts";
 import { degeneration, disbelief, judgePreflight, overheating, secondOf } from "./autotune_judge.ts";
 import { planSweep, type SweepAround } from "./autotune_plan.ts";
 import { type AutotuneState, type AutotuneStep, holdIdOf, type Sweep, type Task } from "./autotune_state.ts";
@@ -42,7 +53,7 @@ export function reduceAutotune(state: AutotuneState, event: SweepHears, around: 
   if (event.type === "sweepAsked") return ask(state, event, around);
   const { sweep } = state;
   if (sweep === null) return silent(state);
-  if (event.type === "stopped") return letGo(state, sweep);
+  if (event.type === "stopped") return letGo(state, sweep, event.atMs);
   if (event.type === "cardNews") {
     const isXid = event.news.kind === "xid" && sweep.current !== null;
     const code = event.news.kind === "xid" ? event.news.code : 0;
@@ -103,7 +114,7 @@ function ask(
       tells: [],
     };
   }
-  return prepare(state, {
+  const sweep: Sweep = {
     plan: planned.plan,
     startedMs: atMs,
     phase: { name: "preparing" },
@@ -115,7 +126,9 @@ function ask(
     stoppedBy: null,
     mayGoOn: true,
     pauses: 0,
-  });
+  };
+  const begun = prepare(state, sweep);
+  return { ...begun, effects: [tellStart(sweep), ...begun.effects] };
 }
 
 function prepare(state: AutotuneState, sweep: Sweep): AutotuneStep {

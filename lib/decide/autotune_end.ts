@@ -1,9 +1,9 @@
 /** How a step of a sweep ends, and how the sweep does: the card is given back on every way out. */
 import type { Refusal } from "../model/arbitration.ts";
-import type { StepVerdict, SweepEffect, SweepEnd } from "../model/autotune.ts";
+import type { StepVerdict, SweepEffect, SweepEnd, SweepResult } from "../model/autotune.ts";
 import type { MonotonicMs } from "../model/units.ts";
 import { closeStep } from "./autotune_judge.ts";
-import { conclude, namedValue, resultFields, stepFields } from "./autotune_result.ts";
+import { conclude, namedValue, resultFields, startFields, stepFields } from "./autotune_result.ts";
 import {
   type AutotuneState,
   type AutotuneStep,
@@ -203,12 +203,7 @@ export function settleEnd(
   return {
     state: { ...state, sweep: null },
     effects: [
-      {
-        kind: "recordSweep",
-        event: `The sweep of ${sweep.plan.request.knob} has ended: ${told.end}`,
-        reason: told.message,
-        item: { kind: "autotune", fields: resultFields(sweep, told) },
-      },
+      tellResult(sweep, told),
       {
         kind: "answerSweep",
         id,
@@ -216,6 +211,25 @@ export function settleEnd(
       },
     ],
     tells: apply === null ? [] : [apply.tell],
+  };
+}
+
+export function tellStart(sweep: Sweep): SweepEffect {
+  const { knob, workload } = sweep.plan.request;
+  return {
+    kind: "recordSweep",
+    event: `A sweep of ${knob} has begun`,
+    reason: `Asked for, against ${workload}`,
+    item: { kind: "autotune", fields: startFields(sweep) },
+  };
+}
+
+function tellResult(sweep: Sweep, result: SweepResult): SweepEffect {
+  return {
+    kind: "recordSweep",
+    event: `The sweep of ${sweep.plan.request.knob} has ended: ${result.end}`,
+    reason: result.message,
+    item: { kind: "autotune", fields: resultFields(sweep, result) },
   };
 }
 
@@ -241,20 +255,22 @@ function applyBest(
   return { tell: { type: "tuneAsked", atMs, requestId, request }, text: `set by hand: ${name} is built in` };
 }
 
-/** Shutdown: the card's own end puts everything back. */
-export function letGo(state: AutotuneState, sweep: Sweep): AutotuneStep {
-  const reason = "the service is stopping";
-  const refusal: Refusal = {
-    code: "unavailable",
-    message: "The sweep has ended: the service is stopping",
-    hint: "Its steps are kept",
-    details: null,
-  };
+/** Shutdown: the card's own end puts everything back. What the sweep had found by then is kept. */
+export function letGo(state: AutotuneState, sweep: Sweep, atMs: MonotonicMs): AutotuneStep {
+  const { plan: { id, request: { knob } }, phase, generation } = sweep;
+  const why = `The service stopped in the middle of the sweep of ${knob}`;
+  const closed = finishStep(state, sweep, { verdict: "cut_short", reason: why, atMs });
+  const result = phase.name === "restoring"
+    ? phase.ending.result
+    : conclude(closed.state.sweep ?? sweep, { kind: "interrupted", why });
+  const refusal: Refusal = { code: "unavailable", message: why, hint: "Its steps are kept", details: null };
   return {
     state: { ...state, sweep: null },
     effects: [
-      { kind: "abortBench", generation: sweep.generation, reason },
-      { kind: "answerSweep", id: sweep.plan.id, reply: { kind: "refused", refusal } },
+      { kind: "abortBench", generation, reason: "the service is stopping" },
+      ...closed.effects,
+      tellResult(sweep, result),
+      { kind: "answerSweep", id, reply: { kind: "refused", refusal } },
     ],
     tells: [],
   };

@@ -3,7 +3,10 @@ import type { Refusal } from "../model/arbitration.ts";
 import type { SweepPlan, SweepRequest } from "../model/autotune.ts";
 import type { LeverLimits, LeverValue } from "../model/card.ts";
 import type { FailureCode } from "../model/failure.ts";
+import { isSameModel } from "../model/model_names.ts";
+import type { Sample } from "../model/sample.ts";
 import type { ArbiterState } from "./arbiter_state.ts";
+import { canGenerate } from "./benchmark_plan.ts";
 import type { TuningState } from "./card_state.ts";
 import { isComfyBusy } from "./lane.ts";
 import { allProfiles, valueOn, within } from "./profiles.ts";
@@ -76,6 +79,13 @@ function objectionTo({ arbiter, card }: SweepAround, { workload }: SweepRequest)
     return refusal("busy", `The governor holds the card: ${card.governor.reason}`, "Wait until it has cooled down");
   }
   return null;
+}
+
+/** The model that a sweep of Ollama takes by itself: one that is loaded, else the smallest; null: none generates. */
+export function sweptModel({ installed, resident }: Sample["ollama"]): string | null {
+  const usable = installed.filter(canGenerate).toSorted((a, b) => a.sizeBytes - b.sizeBytes);
+  const loaded = usable.find(({ name }) => resident.some((row) => isSameModel(row.name, name)));
+  return (loaded ?? usable[0])?.name ?? null;
 }
 
 /** In the order they are tried: from start to stop, both included. */

@@ -2,6 +2,7 @@
 import { compare } from "../model/compare.ts";
 import type { SweepEnd, SweepResult, SweepStep } from "../model/autotune.ts";
 import type { LeverValue } from "../model/card.ts";
+import { sweepResultFields } from "../model/sweep_fields.ts";
 import { round } from "../model/units.ts";
 import type { Sweep } from "./autotune_state.ts";
 import { controlOf, fastest } from "./autotune_tasks.ts";
@@ -118,31 +119,60 @@ export function stepFields(sweep: Sweep, step: SweepStep): Readonly<Record<strin
   };
 }
 
+/** What history keeps of a sweep's begin: it shows, if no result follows, that the service ended before it. */
+export function startFields({ plan: { id, request, control, candidates } }: Sweep): Readonly<Record<string, unknown>> {
+  const { knob, workload, profile, repeats } = request;
+  return {
+    event: "start",
+    sweep: id,
+    knob,
+    workload,
+    model: request.model,
+    profile,
+    control_value: control,
+    candidates,
+    repeats,
+    message: `The sweep of ${knob} has begun`,
+  };
+}
+
 /** A result in wire form. */
 export function resultFields({ plan, model }: Sweep, result: SweepResult): Readonly<Record<string, unknown>> {
   const { knob, workload, profile } = plan.request;
-  const { comparison } = result;
+  return { event: "result", sweep: plan.id, knob, workload, model, profile, ...sweepResultFields(result) };
+}
+
+/** The result of a sweep that its service didn't live to end, from what history kept of it. */
+export function interruptedFields(
+  begun: Readonly<Record<string, unknown>>,
+  steps: readonly Readonly<Record<string, unknown>>[],
+): Readonly<Record<string, unknown>> {
+  const { sweep, knob, workload, profile, control_value: controlValue } = begun;
+  const control = steps.find(({ role }) => role === "control")?.["per_second"] ?? null;
+  const kept = steps.length === 1 ? "its one step is kept" : `its ${steps.length} steps are kept`;
   return {
     event: "result",
-    sweep: plan.id,
+    sweep,
     knob,
     workload,
-    model,
+    model: steps[0]?.["model"] ?? begun["model"] ?? null,
     profile,
-    end: result.end,
-    control_value: result.controlValue,
-    control_per_second: round(result.controlMedian, 3),
-    best_value: result.bestValue,
-    best_per_second: round(result.bestMedian, 3),
-    gain_pct: round(result.gainPct, 2),
-    stands_out: comparison?.standsOut ?? null,
-    test: comparison?.test ?? null,
-    p_value: comparison?.pValue ?? null,
-    n: comparison === null ? null : [comparison.aN, comparison.bN],
-    spread_pct: round(result.spreadPct, 2),
-    stopped_by: result.stoppedBy,
-    pauses: result.pauses,
-    applied: result.applied,
-    message: result.message,
+    end: "interrupted",
+    control_value: controlValue,
+    control_per_second: control,
+    best_value: null,
+    best_per_second: null,
+    gain_pct: null,
+    stands_out: null,
+    test: null,
+    p_value: null,
+    n: null,
+    spread_pct: null,
+    stopped_by: null,
+    pauses: null,
+    applied: null,
+    message:
+      `Interrupted: the service ended in the middle of the sweep of ${knob}; ${kept}, and what was set is taken ` +
+      "back from the journal before anything else",
   };
 }

@@ -74,7 +74,7 @@ function choose(sample: Sample, keep: readonly string[]): BenchmarkPlan {
 }
 
 /** An embedding model is loaded in another way and says no tokens a second. */
-function canGenerate({ isRemote, family, name }: InstalledModel): boolean {
+export function canGenerate({ isRemote, family, name }: InstalledModel): boolean {
   return !isRemote && !/bert|embed/i.test(`${family ?? ""} ${name}`);
 }
 

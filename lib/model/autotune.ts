@@ -86,8 +86,17 @@ export interface SweepStep {
   readonly durationMs: number;
 }
 
-/** How a sweep ended. `flat`: nothing stands out from the current setting. */
-export type SweepEnd = "improved" | "flat" | "stopped_early" | "cancelled" | "refused" | "failed";
+/** How a sweep ended. `flat`: nothing stands out from the current setting; `interrupted`: the service ended before it. */
+export const SWEEP_ENDS = [
+  "improved",
+  "flat",
+  "stopped_early",
+  "cancelled",
+  "refused",
+  "failed",
+  "interrupted",
+] as const;
+export type SweepEnd = typeof SWEEP_ENDS[number];
 
 export interface SweepResult {
   readonly end: SweepEnd;

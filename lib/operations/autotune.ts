@@ -1,9 +1,10 @@
 /** Sweeping a lever against a real workload: how it stands, starting one, and calling it off. */
 import * as z from "zod";
-import { KNOBS, type SweepRequest, type SweepResult, type SweepView, WORKLOADS } from "../model/autotune.ts";
+import { KNOBS, SWEEP_ENDS, type SweepRequest, type SweepView, WORKLOADS } from "../model/autotune.ts";
 import { Failure } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
 import type { RunView } from "../model/services.ts";
+import { sweepResultFields } from "../model/sweep_fields.ts";
 import { round, toIso } from "../model/units.ts";
 import { HistoryItemWire, viewHistoryItem } from "./history_view.ts";
 import { define } from "./operation.ts";
@@ -15,8 +16,10 @@ const value = z.union([z.number(), z.literal("stock")]).describe("in the knob's 
 const perSecond = (what: string) => z.number().nullable().describe(`${what}: tok/s or it/s`);
 
 const ResultWire = z.object({
-  end: z.enum(["improved", "flat", "stopped_early", "cancelled", "refused", "failed"])
-    .describe("flat: nothing stands out from the current setting; stopped_early: the card didn't bear a value"),
+  end: z.enum(SWEEP_ENDS).describe(
+    "flat: nothing stands out from the current setting; stopped_early: the card didn't bear a value; " +
+      "interrupted: the service ended before the sweep had",
+  ),
   message: z.string(),
   control_value: value.describe("the profile's current setting"),
   control_per_second: perSecond("median at the current setting"),
@@ -32,27 +35,6 @@ const ResultWire = z.object({
   pauses: z.int().describe("times that it gave way to ComfyUI"),
   applied: z.string().nullable().describe("what apply_best did"),
 });
-
-export function viewResult(result: SweepResult): z.output<typeof ResultWire> {
-  const { comparison } = result;
-  return {
-    end: result.end,
-    message: result.message,
-    control_value: result.controlValue,
-    control_per_second: round(result.controlMedian, 3),
-    best_value: result.bestValue,
-    best_per_second: round(result.bestMedian, 3),
-    gain_pct: round(result.gainPct, 2),
-    stands_out: comparison?.standsOut ?? null,
-    test: comparison?.test ?? null,
-    p_value: comparison?.pValue ?? null,
-    n: comparison === null ? null : [comparison.aN, comparison.bN],
-    spread_pct: round(result.spreadPct, 2),
-    stopped_by: result.stoppedBy,
-    pauses: result.pauses,
-    applied: result.applied,
-  };
-}
 
 const SweepWire = z.object({
   id: z.string(),
@@ -170,7 +152,7 @@ export const autotuneSweep = define({
     destructive: true,
   },
   admit: (services, input) => services.autotune.admit(requestOf(input)),
-  handle: async (services, input, call) => viewResult(await services.autotune.sweep(requestOf(input), call)),
+  handle: async (services, input, call) => sweepResultFields(await services.autotune.sweep(requestOf(input), call)),
 });
 
 export const autotuneCancel = define({

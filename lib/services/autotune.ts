@@ -2,7 +2,7 @@
 import { benchOllama } from "../act/bench_ollama.ts";
 import { ComfyBench, type Timed } from "../act/bench_comfy.ts";
 import { AutotunePerformer, type PrepareWorkload } from "../act/perform_autotune.ts";
-import { planSweep, type SweepAround } from "../decide/autotune_plan.ts";
+import { planSweep, type SweepAround, sweptModel } from "../decide/autotune_plan.ts";
 import type { AutotuneState } from "../decide/autotune_state.ts";
 import { viewSweep } from "../decide/autotune_view.ts";
 import type { Autotune, SweepEffect, SweepEvent, SweepReply, SweepRequest, SweepResult } from "../model/autotune.ts";
@@ -89,7 +89,8 @@ export class AutotuneService implements Autotune {
 
   async sweep(request: SweepRequest, call: CallOptions): Promise<SweepResult> {
     const { clock, send } = this.#parts;
-    const id = clock.uuid();
+    // One id for both: who follows the run finds its steps, and the other way round.
+    const id = call.runId ?? clock.uuid();
     const { promise, resolve } = Promise.withResolvers<SweepReply>();
     const onAbort = () => send({ type: "sweepCancelled", atMs: clock.monotonicMs(), id });
     this.#callers.set(id, { answer: resolve, call });
@@ -130,12 +131,11 @@ export class AutotuneService implements Autotune {
   /** The model stands on the card before anything is measured. */
   async #prepareOllama({ model, signal }: Parameters<PrepareWorkload>[1]): Promise<string> {
     const { arbitration, state } = this.#parts;
-    const { ollama } = state().arbiter.sample ?? {};
-    const chosen = model ?? ollama?.resident[0]?.name ??
-      ollama?.installed.filter(({ isRemote }) => !isRemote).toSorted((a, b) => a.sizeBytes - b.sizeBytes)[0]?.name;
-    if (chosen === undefined) {
+    const { sample } = state().arbiter;
+    const chosen = model ?? (sample === null ? null : sweptModel(sample.ollama));
+    if (chosen === null) {
       throw new Failure("not_found", "Ollama has no model to measure with", {
-        hint: "Install one, or name one: model",
+        hint: "Install one that generates text, or name one: model",
       });
     }
     const request = { model: chosen, keepAlive: KEEP_ALIVE, prompt: null, operation: OPERATION };

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import type { SweepRequest } from "../../lib/model/autotune.ts";
 import { Failure } from "../../lib/model/failure.ts";
+import type { Profile } from "../../lib/model/tuning.ts";
+import { memoryStore } from "../../lib/record/memory_store.ts";
 import { openSweepScene, SWEEP, type SweepScene } from "./sweep_scene.ts";
 
 /** One value, once: as short as a sweep can be. */
@@ -42,10 +44,10 @@ Deno.test("a knob that the driver ignores is refused in the preflight, before an
     return true;
   });
   const steps = await stepsOf(scene);
-  assert.deepEqual(steps.map(({ role, verdict }) => [role, verdict]), [["preflight", "refused"], [
-    undefined,
-    undefined,
-  ]]);
+  assert.deepEqual(
+    steps.map(({ event, role, verdict, end }) => [event, role ?? end, verdict]),
+    [["start", undefined, undefined], ["step", "preflight", "refused"], ["result", "refused", undefined]],
+  );
   assert.deepEqual(scene.offStock(), []);
 });
 
@@ -89,4 +91,55 @@ Deno.test("an unstable value stops the climb; a cancel ends with the measurement
   await assert.rejects(scene.until(second.answer), { code: "cancelled" });
   assert.deepEqual(scene.offStock(), []);
   assert.equal(scene.house.services.autotune.current(), null);
+});
+
+Deno.test("a stop in the middle of a step keeps the step as cut short, tells of the interruption, and leaves stock", async () => {
+  const store = memoryStore();
+  let box: SweepScene["box"];
+  {
+    await using scene = await openSweepScene({ store });
+    box = scene.box;
+    const { phases } = begin(scene, SHORT);
+    await scene.clock.runUntil(() => phases.some((phase) => phase.startsWith("measuring 370 W (candidate)")), {
+      limitMs: 120_000,
+    });
+    assert.deepEqual(scene.offStock(), ["power"]);
+  }
+  assert.equal(box.table.levers.powerLimitW, 320);
+  const items = await store.history({ limit: 2, kind: "autotune", before: null, durable: true });
+  assert.deepEqual(
+    items.map(({ fields: { event, end, value, verdict } }) => [event, end ?? value, verdict]),
+    [["result", "interrupted", undefined], ["step", 370, "cut_short"]],
+  );
+});
+
+Deno.test("Ollama's decoding gains by the memory's clock, with a model that was chosen: the smallest that generates", async () => {
+  await using scene = await openSweepScene();
+  const request = { ...SHORT, workload: "ollama", knob: "mem_offset_mhz", start: 1_500, stop: 1_500 } as const;
+  const { end, bestValue, gainPct } = await scene.until(begin(scene, request).answer);
+  assert.deepEqual([end, bestValue], ["improved", 1_500]);
+  assert.ok(Math.abs((gainPct ?? 0) - 6.67) < 1, `${gainPct} %`);
+  const [, step] = await stepsOf(scene);
+  assert.equal(step?.["model"], "llama3.1:8b");
+  assert.deepEqual(scene.offStock(), []);
+});
+
+Deno.test("a lock is swept against the profile's own and against none, and an ignored one is refused under load", async () => {
+  const slow: Profile = { name: "slow", isBuiltIn: false, values: { lock_core_mhz: 1_200 }, measured: {} };
+  await using scene = await openSweepScene({ book: { profiles: [slow], quarantine: [] } });
+  const request = { ...SHORT, knob: "lock_core_mhz", profile: "slow", start: 2_100, stop: 2_100 } as const;
+  const { end, controlValue, bestValue } = await scene.until(begin(scene, request).answer);
+  // 2,400 MHz are all that diffusion makes use of: unlocked is faster than any lock below.
+  assert.deepEqual([end, controlValue, bestValue], ["improved", 1_200, "stock"]);
+  const tried = (await stepsOf(scene)).filter(({ role }) => role !== undefined && !String(role).startsWith("confirm"));
+  assert.deepEqual(tried.map(({ role, value }) => [role, value]), [
+    ["preflight", 2_100],
+    ["warm_up", 1_200],
+    ["control", 1_200],
+    ["unlocked", "stock"],
+    ["candidate", 2_100],
+  ]);
+  scene.box.table.ignore("lockClocks", true);
+  await assert.rejects(scene.until(begin(scene, request).answer), /Locked at 2100 MHz, and under load the clock read/);
+  assert.deepEqual(scene.offStock(), []);
 });
