@@ -1,24 +1,19 @@
 /** The house over a simulated box with levers that do something, on a clock that only the test advances. */
-import { openLibc } from "../../ffi/libc.ts";
 import { openCardJournal } from "../../lib/act/card_journal.ts";
 import { CardWriter } from "../../lib/act/card_writer.ts";
-import { type House, openHouse } from "../../lib/house.ts";
-import { type Box, openBox } from "../../lib/lab/box.ts";
+import type { House } from "../../lib/house.ts";
+import type { Box } from "../../lib/lab/box.ts";
 import { RTX_4080_SUPER } from "../../lib/lab/card_spec.ts";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
 import { MEASURED_SILICON, type Silicon } from "../../lib/lab/pace.ts";
 import type { SweepRequest } from "../../lib/model/autotune.ts";
 import type { CardControl, CardEvent } from "../../lib/model/card.ts";
 import { DEFAULT_POLICY } from "../../lib/model/policy.ts";
-import type { Log, Store } from "../../lib/model/ports.ts";
+import type { Store } from "../../lib/model/ports.ts";
 import { DEFAULT_TUNING, type TuningBook } from "../../lib/model/tuning.ts";
 import { memoryStore } from "../../lib/record/memory_store.ts";
 import { openGpuReader } from "../../lib/sample/gpu_reader.ts";
-import { openProc } from "../../lib/sample/proc.ts";
-import { tenantProcesses } from "../../lib/sample/tenant_processes.ts";
-import { connectComfy } from "../../lib/upstream/comfy.ts";
-import { portOf } from "../../lib/upstream/locality.ts";
-import { connectOllama } from "../../lib/upstream/ollama.ts";
+import { openLabHouse } from "../hand_offs/lab_house.ts";
 
 export interface SweepScene extends AsyncDisposable {
   readonly clock: LabClock;
@@ -47,51 +42,52 @@ export const SWEEP: SweepRequest = {
 
 const LIMIT_MS = 3_600_000;
 
-export async function openSweepScene(
-  options: { readonly seed?: number; readonly silicon?: Partial<Silicon>; readonly book?: TuningBook } = {},
-): Promise<SweepScene> {
-  const { seed = 1, book = { profiles: [], quarantine: [] } } = options;
+export interface SweepSceneOptions {
+  readonly seed?: number;
+  readonly silicon?: Partial<Silicon>;
+  readonly book?: TuningBook;
+  /** Default: one of its own, in memory. */
+  readonly store?: Store;
+}
+
+export async function openSweepScene(options: SweepSceneOptions = {}): Promise<SweepScene> {
+  const { seed = 1, book = { profiles: [], quarantine: [] }, store = memoryStore() } = options;
   const clock = new LabClock({ seed });
-  const dir = await Deno.makeTempDir({ prefix: "hyperswap-sweep-" });
-  const silicon = { ...MEASURED_SILICON, noise: 0.003, ...options.silicon };
-  const box = await openBox({ clock, dir, seed, silicon, driverHolds: false });
-  const libc = openLibc();
-  const proc = openProc(libc, box.procRoot);
+  const until = <T>(promise: Promise<T>) => clock.until(promise, { limitMs: LIMIT_MS });
   const complaints: string[] = [];
   const complain = (message: string) => void complaints.push(message);
-  const log: Log = { debug() {}, info() {}, warn: complain, error: complain };
-  const control = labControl(box, dir);
-  const store = memoryStore();
-  const house = await openHouse({
+  let hear: <R>(reading: R) => R = (reading) => reading;
+  const lab = await openLabHouse({
     clock,
-    log,
-    gpu: box.gpu((nvml) => {
-      const reader = openGpuReader(nvml, { clock, choice: { uuid: null, index: 0 } });
-      return {
-        facts: () => reader.facts(),
-        readBarrier: () => reader.readBarrier(),
-        read: () => control.heard(reader.read()),
-      };
-    }),
-    proc,
-    tenants: tenantProcesses({ proc, clock, ollamaPort: portOf(box.ollama.url), comfyPort: portOf(box.comfy.url) }),
-    ollama: connectOllama({ url: box.ollama.url, clock }),
-    comfy: connectComfy({ url: box.comfy.url, clock }),
+    seed,
     store,
-    desktop: [],
-    record: () => {},
-    policy: { ...DEFAULT_POLICY, purge: { ...DEFAULT_POLICY.purge, idleMs: null } },
-    tuning: {
-      control,
-      book: { load: () => Promise.resolve(book), save: () => Promise.resolve() },
-      policy: DEFAULT_TUNING,
+    settle: until,
+    machine: { profile: "desktop", silicon: { ...MEASURED_SILICON, noise: 0.003, ...options.silicon } },
+    policy: { needs: {}, purge: { ...DEFAULT_POLICY.purge, idleMs: null } },
+    gpu: (box) =>
+      box.gpu((nvml) => {
+        const reader = openGpuReader(nvml, { clock, choice: { uuid: null, index: 0 } });
+        return {
+          facts: () => reader.facts(),
+          readBarrier: () => reader.readBarrier(),
+          read: () => hear(reader.read()),
+        };
+      }),
+    furnish: (box, dir) => {
+      const control = labControl(box, dir);
+      hear = (reading) => control.heard(reading);
+      return {
+        log: { debug() {}, info() {}, warn: complain, error: complain },
+        tuning: {
+          control,
+          book: { load: () => Promise.resolve(book), save: () => Promise.resolve() },
+          policy: DEFAULT_TUNING,
+        },
+      };
     },
-    about: { version: "0.0.0", pid: 1, startedAtMs: clock.wallMs(), simulation: "a lab" },
-    ticked: () => {},
   });
-  const until = <T>(promise: Promise<T>) => clock.until(promise, { limitMs: LIMIT_MS });
-  await until(house.ready);
   await clock.advance(2_000);
+  const { box, house } = lab;
   return {
     clock,
     box,
@@ -100,13 +96,7 @@ export async function openSweepScene(
     complaints,
     until,
     offStock: () => offStock(box),
-    async [Symbol.asyncDispose]() {
-      await until(house.close());
-      await box[Symbol.asyncDispose]();
-      libc[Symbol.dispose]();
-      await Deno.remove(dir, { recursive: true });
-      if (box.errors.length > 0) throw new AggregateError(box.errors, "The lab's own code failed");
-    },
+    [Symbol.asyncDispose]: () => lab[Symbol.asyncDispose](),
   };
 }
 

@@ -1,10 +1,9 @@
 /** The whole house over the lab, on a clock that only its owner advances: what the doors are compared on. */
-import { openBox } from "../../lib/lab/box.ts";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
 import { memoryStore } from "../../lib/record/memory_store.ts";
 import { openGpuReader } from "../../lib/sample/gpu_reader.ts";
 import { portOf } from "../../lib/upstream/locality.ts";
-import { openHouseOn, siteOf } from "../hand_offs/lab_house.ts";
+import { openLabHouse } from "../hand_offs/lab_house.ts";
 import type { DriftBox } from "./drift_doors.ts";
 
 /** More than any operation takes in lab time. */
@@ -17,24 +16,24 @@ const PHASE_MS = 130;
 /** A box with a model loaded, ComfyUI idle and a run that has ended: the same each time. */
 export async function openLabBox(): Promise<DriftBox> {
   const clock = new LabClock();
-  const dir = await Deno.makeTempDir({ prefix: "hyperswap-drift-lab-" });
-  const box = await openBox({ clock, dir, driverHolds: false });
-  const ports = new RegExp([box.ollama.url, box.comfy.url].map(portOf).join("|"), "g");
-  const defects: unknown[] = [];
   const startMs = clock.monotonicMs() - PHASE_MS;
   let travelling = 0;
   const unwatch = clock.watchBusy(() => travelling);
-  const open = await openHouseOn(siteOf(box), {
+  const about = { version: "0.1.0", pid: 77, startedAtMs: clock.wallMs(), simulation: "a lab" };
+  const lab = await openLabHouse({
     clock,
     store: memoryStore(),
     settle: (promise) => clock.until(promise, { limitMs: LIMIT_MS }),
-    gpu: box.gpu((nvml) => openGpuReader(nvml, { clock, choice: { uuid: null, index: 0 } })),
+    machine: { profile: "desktop" },
+    gpu: (box) => box.gpu((nvml) => openGpuReader(nvml, { clock, choice: { uuid: null, index: 0 } })),
     policy: { needs: {} },
-    ports: { about: { version: "0.1.0", pid: 77, startedAtMs: clock.wallMs(), simulation: "a lab" } },
+    furnish: () => ({ about }),
   });
+  const ports = new RegExp([lab.box.ollama.url, lab.box.comfy.url].map(portOf).join("|"), "g");
+  const defects: unknown[] = [];
   await clock.advance(3_000);
   return {
-    services: open.house.services,
+    services: lab.house.services,
     clock,
     report: (error) => `e${defects.push(error)}`,
     settle: (promise) => clock.until(promise, { limitMs: LIMIT_MS }),
@@ -48,12 +47,8 @@ export async function openLabBox(): Promise<DriftBox> {
     steady: (text) => text.replaceAll(ports, "PORT").replaceAll(/--port \d+/g, "--port PORT"),
     async close() {
       unwatch();
-      await open[Symbol.asyncDispose]();
-      await box[Symbol.asyncDispose]();
-      await Deno.remove(dir, { recursive: true });
-      if (defects.length + box.errors.length > 0) {
-        throw new AggregateError([...defects, ...box.errors], "Defects in the box");
-      }
+      await lab[Symbol.asyncDispose]();
+      if (defects.length > 0) throw new AggregateError(defects, "Defects in the box");
     },
   };
 }
