@@ -56,8 +56,8 @@ export function wholePlan(tools: Tools): Plan {
   return {
     first: [bundle, format, lint],
     lanes: [
-      [types, tests("end to end", deno, [`--ignore=${BINARY}`, E2E]), binary],
-      [units, onShipped, architecture],
+      [types, tests("end to end", deno, [`--ignore=${BINARY}`, E2E]), binary, architecture],
+      [units, onShipped],
     ],
   };
 }
