@@ -2,8 +2,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { tempFolder } from "../record/temp_folder.ts";
 import type { Figure } from "../tasks/figures.ts";
-
-const WRITER = new URL("../workers/store_writer.ts", import.meta.url).pathname;
+import { writeAndKill } from "../workers/killed_writer.ts";
 
 export async function killWriters(kills: number): Promise<Figure[]> {
   using folder = tempFolder();
@@ -35,24 +34,4 @@ export async function killWriters(kills: number): Promise<Figure[]> {
     { name: "seconds lost before the last batch", value: scattered, unit: "kills", bar: { atMost: 0 }, n },
     { name: "seconds in the batch that was lost", value: lostSeconds, unit: "at most", bar: null, n },
   ];
-}
-
-/** Runs the writer until it has told of `acknowledged` events, kills it, and answers their numbers. */
-async function writeAndKill(path: string, from: number, acknowledged: number): Promise<number[]> {
-  const writer = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--quiet", WRITER, path, `${from}`],
-    stdout: "piped",
-  }).spawn();
-  let text = "";
-  let isKilled = false;
-  for await (const chunk of writer.stdout.pipeThrough(new TextDecoderStream())) {
-    text += chunk;
-    if (isKilled || text.split("\n").length <= acknowledged) continue;
-    // What it had said before it died may still come afterwards.
-    isKilled = true;
-    writer.kill("SIGKILL");
-  }
-  await writer.status;
-  // The last line may be cut short.
-  return text.split("\n").slice(0, -1).map((line) => Number(line.split(" ")[0]));
 }

@@ -7,6 +7,7 @@ import { systemClock } from "../../lib/system/clock.ts";
 import { connectStore, type StoreConnection } from "../../lib/workers/store_client.ts";
 import { event, row, storeContract } from "../record/store_contract.ts";
 import { tempFolder } from "../record/temp_folder.ts";
+import { writeAndKill } from "./killed_writer.ts";
 
 const ALL = { limit: 1_000, kind: null, before: null, durable: true } as const;
 
@@ -96,34 +97,6 @@ Deno.test("a Worker that dies is started again, and what it was asked is asked a
   assert.deepEqual(warnings, ["History is not being kept"]);
   await store.close();
 });
-
-/** Runs the writer until it has been told of `acknowledged` events, kills it, and answers their numbers. */
-async function writeAndKill(path: string, from: number, acknowledged: number): Promise<number[]> {
-  const writer = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "-A",
-      "--no-check",
-      "--quiet",
-      new URL("./store_writer.ts", import.meta.url).pathname,
-      path,
-      `${from}`,
-    ],
-    stdout: "piped",
-  }).spawn();
-  let text = "";
-  let isKilled = false;
-  for await (const chunk of writer.stdout.pipeThrough(new TextDecoderStream())) {
-    text += chunk;
-    if (isKilled || text.split("\n").length <= acknowledged) continue;
-    // What it had said before it died may still come afterwards.
-    isKilled = true;
-    writer.kill("SIGKILL");
-  }
-  await writer.status;
-  // The last line may be cut short.
-  return text.split("\n").slice(0, -1).map((line) => Number(line.split(" ")[0]));
-}
 
 // `task bench` kills it 50 times.
 Deno.test("kill -9 in the middle of writing, five times: the file is whole and no event is lost", async () => {
