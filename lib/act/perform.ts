@@ -10,7 +10,18 @@ import {
 } from "../model/events.ts";
 import { messageOf } from "../model/failure.ts";
 import type { HistoryItem } from "../model/history.ts";
-import type { Clock, ComfyApi, EndRunner, Gpu, Log, OllamaApi, Proc, Store, Timer } from "../model/ports.ts";
+import {
+  type Clock,
+  type ComfyApi,
+  type EndRunner,
+  type Gpu,
+  type Log,
+  NOTHING_TOLD,
+  type OllamaApi,
+  type Proc,
+  type Store,
+  type Timer,
+} from "../model/ports.ts";
 import type { Policy } from "../model/policy.ts";
 import type { ProcessId, Runner } from "../model/tenants.ts";
 import { isOutOfMemory } from "../upstream/ollama_failures.ts";
@@ -167,11 +178,11 @@ export class Performer {
     const probes = await Promise.all(runners.map(async (runner) => {
       const entry = proc.process(runner.pid);
       const isSame = entry !== null && entry.startTime === runner.startTime;
-      const activity = runner.port === null
-        ? null
-        : await ollama.runnerActivity(runner.port, deadline).catch(() => null);
+      const told = runner.port === null
+        ? NOTHING_TOLD
+        : await ollama.runnerActivity(runner.port, deadline).catch(() => NOTHING_TOLD);
       const cpuSeconds = isSame ? entry.cpuTicks / proc.ticksPerSecond : null;
-      return { pid: runner.pid, startTime: runner.startTime, cpuSeconds, activity };
+      return { pid: runner.pid, startTime: runner.startTime, cpuSeconds, ...told };
     }));
     this.#send({ type: "runnersProbed", generation, probes });
   }

@@ -3,6 +3,7 @@
  * there), its own word. ComfyUI's load on the card never makes a stuck runner look busy.
  */
 import type { RunnerProbe } from "../model/events.ts";
+import { NOTHING_TOLD, type RunnerTold } from "../model/ports.ts";
 import type { BarrierReading } from "../model/sample.ts";
 import type { MonotonicMs } from "../model/units.ts";
 
@@ -19,13 +20,13 @@ export interface RunnerEvidence {
   readonly cpuAtMs: MonotonicMs | null;
   /** Cores used between the last two looks; null before the second. */
   readonly cores: number | null;
-  readonly activity: RunnerProbe["activity"];
+  readonly told: RunnerTold;
   /** What it was seen doing, in words; null = idle as far as can be seen. */
   readonly working: string | null;
 }
 
 export function noEvidence(): RunnerEvidence {
-  return { smPct: null, cpuSeconds: null, cpuAtMs: null, cores: null, activity: null, working: null };
+  return { smPct: null, cpuSeconds: null, cpuAtMs: null, cores: null, told: NOTHING_TOLD, working: null };
 }
 
 /** Adds what was seen of these runners; others are left out. */
@@ -47,12 +48,13 @@ export function observe(
 
 function withProbe(evidence: RunnerEvidence, probe: RunnerProbe, atMs: MonotonicMs): RunnerEvidence {
   const spanMs = evidence.cpuAtMs === null ? 0 : atMs - evidence.cpuAtMs;
+  const told = { activity: probe.activity, tokensLeft: probe.tokensLeft };
   // Gone or unreadable: what it did before says nothing any more.
-  if (probe.cpuSeconds === null) return { ...evidence, activity: probe.activity, cpuSeconds: null, cores: null };
-  if (evidence.cpuSeconds !== null && spanMs < LEAST_SPAN_MS) return { ...evidence, activity: probe.activity };
+  if (probe.cpuSeconds === null) return { ...evidence, told, cpuSeconds: null, cores: null };
+  if (evidence.cpuSeconds !== null && spanMs < LEAST_SPAN_MS) return { ...evidence, told };
   return {
     ...evidence,
-    activity: probe.activity,
+    told,
     cpuSeconds: probe.cpuSeconds,
     cpuAtMs: atMs,
     cores: evidence.cpuSeconds === null ? null : ((probe.cpuSeconds - evidence.cpuSeconds) * 1000) / spanMs,
@@ -60,8 +62,13 @@ function withProbe(evidence: RunnerEvidence, probe: RunnerProbe, atMs: Monotonic
 }
 
 function describeWork(evidence: RunnerEvidence): string | null {
-  if (evidence.activity === "loading") return "it says it is loading";
-  if (evidence.activity === "busy") return "it says it is answering a request";
+  const { activity, tokensLeft } = evidence.told;
+  if (activity === "loading") return "it says it is loading";
+  if (activity === "busy") {
+    // How long a busy unload takes: it goes when its answer ends.
+    const left = tokensLeft === null ? "" : `, ${tokensLeft} tokens left at most`;
+    return `it says it is answering a request${left}`;
+  }
   if (evidence.smPct !== null && evidence.smPct >= BUSY_SM_PCT) return `its own SM utilisation is ${evidence.smPct} %`;
   if (evidence.cores !== null && evidence.cores >= BUSY_CORES) return `it uses ${evidence.cores.toFixed(1)} CPU cores`;
   return null;

@@ -5,7 +5,7 @@
 import type { ArbiterReply, ArbiterRequest, ModeChange } from "./arbitration.ts";
 import type { LoadResidency } from "./cache.ts";
 import type { NewHistoryItem } from "./history.ts";
-import type { ComfyCompletion, LoadReply, LoadRequest } from "./ports.ts";
+import type { ComfyCompletion, LoadReply, LoadRequest, RunnerTold } from "./ports.ts";
 import type { Policy } from "./policy.ts";
 import type { BarrierReading, Sample } from "./sample.ts";
 import type { ProcessId, ResidentModel, Runner } from "./tenants.ts";
@@ -20,11 +20,9 @@ export const GENERATIONS_PER_JOB = 16;
 export const NO_JOB: Generation = 0;
 
 /** What a runner was seen doing at one moment. */
-export interface RunnerProbe extends ProcessId {
+export interface RunnerProbe extends ProcessId, RunnerTold {
   /** User + system time in seconds so far; null when the process is gone or unreadable. */
   readonly cpuSeconds: number | null;
-  /** Its own word on its loopback port; null when it doesn't say. */
-  readonly activity: "loading" | "busy" | "idle" | null;
 }
 
 /** How a `/free` ended: it is sent only right after two prompt, empty reads of the queue. */

@@ -110,9 +110,19 @@ export interface OllamaApi {
   unload(model: string, signal: AbortSignal): Promise<void>;
   /** Loads by a one-token request, since only a generation carries `load_duration`. */
   load(request: LoadRequest, signal: AbortSignal): Promise<LoadReply>;
-  /** Asks a runner itself, on its own loopback port, whether it works. Null = it doesn't say. */
-  runnerActivity(port: number, signal: AbortSignal): Promise<"loading" | "busy" | "idle" | null>;
+  /** Asks a runner itself, on its own loopback port, whether it works. */
+  runnerActivity(port: number, signal: AbortSignal): Promise<RunnerTold>;
 }
+
+/** What a runner says of itself. */
+export interface RunnerTold {
+  /** Null: it doesn't say. */
+  readonly activity: "loading" | "busy" | "idle" | null;
+  /** What it may still generate before it is free, over all of its slots; null where it has no bound or doesn't say. */
+  readonly tokensLeft: number | null;
+}
+
+export const NOTHING_TOLD: RunnerTold = { activity: null, tokensLeft: null };
 
 export interface LoadRequest {
   readonly model: string;

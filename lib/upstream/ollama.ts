@@ -1,4 +1,11 @@
-import type { Clock, LoadReply, LoadRequest, OllamaApi } from "../model/ports.ts";
+import {
+  type Clock,
+  type LoadReply,
+  type LoadRequest,
+  NOTHING_TOLD,
+  type OllamaApi,
+  type RunnerTold,
+} from "../model/ports.ts";
 import { type HttpOrigin, httpOrigin } from "./http.ts";
 import { isRemoteUrl } from "./locality.ts";
 import { classifyOllamaFailure } from "./ollama_failures.ts";
@@ -11,7 +18,6 @@ import {
   parseTags,
   parseVersion,
   parseWeightBlobs,
-  type RunnerWord,
   tokensPerSecond,
 } from "./ollama_parse.ts";
 import { UpstreamError } from "./upstream_error.ts";
@@ -116,19 +122,24 @@ function keepAliveValue(keepAlive: string | number): string | number {
 }
 
 /** `/slots` is llama-server's; the older generation answers 404 there and only tells in `/health` while it loads. */
-async function askRunner(runner: HttpOrigin, signal: AbortSignal): Promise<RunnerWord> {
-  const health = await wordOf(signal, () => runner.ask({ ...RUNNER, path: "/health", signal }, parseRunnerHealth));
-  return health ?? await wordOf(signal, () => runner.ask({ ...RUNNER, path: "/slots", signal }, parseRunnerSlots));
+async function askRunner(runner: HttpOrigin, signal: AbortSignal): Promise<RunnerTold> {
+  const health = await told(signal, async () => {
+    const activity = await runner.ask({ ...RUNNER, path: "/health", signal }, parseRunnerHealth);
+    return { activity, tokensLeft: null };
+  });
+  if (health.activity !== null) return health;
+  return await told(signal, () => runner.ask({ ...RUNNER, path: "/slots", signal }, parseRunnerSlots));
 }
 
 /** A runner that doesn't answer, or not in words we know, doesn't say. */
-async function wordOf(signal: AbortSignal, ask: () => Promise<RunnerWord>): Promise<RunnerWord> {
+async function told(signal: AbortSignal, ask: () => Promise<RunnerTold>): Promise<RunnerTold> {
   try {
     return await ask();
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof UpstreamError)) throw error;
     // llama-server answers 503 while it loads.
-    return error.status === 503 && error.body !== null && /loading/i.test(error.body) ? "loading" : null;
+    const isLoading = error.status === 503 && error.body !== null && /loading/i.test(error.body);
+    return isLoading ? { activity: "loading", tokensLeft: null } : NOTHING_TOLD;
   }
 }

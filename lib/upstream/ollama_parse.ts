@@ -1,3 +1,4 @@
+import { NOTHING_TOLD, type RunnerTold } from "../model/ports.ts";
 import type { InstalledModel, ResidentModel } from "../model/tenants.ts";
 import type { WallMs } from "../model/units.ts";
 import { errorMessage, InBandError } from "./error_text.ts";
@@ -132,8 +133,7 @@ function frameText(frame: JsonRecord): string {
   return (message === null ? textField(frame, "response") : textField(message, "content")) ?? "";
 }
 
-/** What a runner says of itself. Null: up, but it doesn't say whether it works. */
-export type RunnerWord = "loading" | "busy" | "idle" | null;
+type RunnerWord = RunnerTold["activity"];
 
 /** Status numbers of the `ollama runner` generation's `/health`; 0 (ready) is said while it generates, too. */
 const HEALTH_WORDS: Readonly<Record<number, RunnerWord>> = { 1: "busy", 2: "loading", 3: "loading" };
@@ -148,13 +148,24 @@ export function parseRunnerHealth(text: string): RunnerWord {
   return /no slot available/i.test(words) ? "busy" : null;
 }
 
-/** llama-server's `/slots`: busy when any slot works. Null when it isn't a list of slots. */
-export function parseRunnerSlots(text: string): RunnerWord {
-  const slots = parseJson(text);
-  if (!Array.isArray(slots)) return null;
-  const states = slots.filter(isRecord).map((slot) => slot["is_processing"]).filter((is) => typeof is === "boolean");
-  if (states.length === 0) return null;
-  return states.includes(true) ? "busy" : "idle";
+/** llama-server's `/slots`: busy when any slot works. What is no list of slots says nothing. */
+export function parseRunnerSlots(text: string): RunnerTold {
+  const body = parseJson(text);
+  const slots = Array.isArray(body) ? body.filter(isRecord) : [];
+  const known = slots.filter((slot) => typeof slot["is_processing"] === "boolean");
+  if (known.length === 0) return NOTHING_TOLD;
+  const busy = known.filter((slot) => slot["is_processing"] === true);
+  if (busy.length === 0) return { activity: "idle", tokensLeft: null };
+  const left = busy.map(tokensLeft);
+  // Slots work side by side: the one with most to do is the last.
+  return { activity: "busy", tokensLeft: left.includes(null) ? null : Math.max(...left.map((count) => count ?? 0)) };
+}
+
+/** `n_remain` of a slot's next token: -1 for an answer without a bound. */
+function tokensLeft(slot: JsonRecord): number | null {
+  const [next] = Array.isArray(slot["next_token"]) ? slot["next_token"] : [slot["next_token"]];
+  const left = isRecord(next) ? next["n_remain"] : null;
+  return typeof left === "number" && left >= 0 ? left : null;
 }
 
 /**

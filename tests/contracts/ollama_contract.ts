@@ -54,7 +54,7 @@ export function ollamaContract(
     assert.notEqual(ollamaServer, null);
     assert.deepEqual(runners.map(({ blob, isOrphan }) => [blob, isOrphan]), [[blobs[0], false]]);
     assert.equal(roles.get(runners[0]?.pid ?? 0)?.bucket, "ollama");
-    const word = await subject.until(api.runnerActivity(runners[0]?.port ?? 0, LIVE));
+    const { activity: word } = await subject.until(api.runnerActivity(runners[0]?.port ?? 0, LIVE));
     assert.ok(word === "idle" || word === null, `an idle runner says ${word}`);
   });
 

@@ -3,8 +3,12 @@ import { observe } from "../../lib/decide/runner_evidence.ts";
 import type { RunnerProbe } from "../../lib/model/events.ts";
 import { reading } from "./stories.ts";
 
-function probe(cpuSeconds: number | null, activity: RunnerProbe["activity"] = null): readonly RunnerProbe[] {
-  return [{ pid: 1, startTime: 10, cpuSeconds, activity }];
+function probe(
+  cpuSeconds: number | null,
+  activity: RunnerProbe["activity"] = null,
+  tokensLeft: number | null = null,
+): readonly RunnerProbe[] {
+  return [{ pid: 1, startTime: 10, cpuSeconds, activity, tokensLeft }];
 }
 
 Deno.test("half a core over two looks is work; less, or a single look, says nothing", () => {
@@ -31,6 +35,8 @@ Deno.test("a process that is gone, or can't be read any more, isn't working by w
 
 Deno.test("its own word comes first, and an idle word is no work", () => {
   assert.match(observe({}, [1], { probes: probe(1, "busy"), atMs: 0 })[1]?.working ?? "", /answering/);
+  const busy = observe({}, [1], { probes: probe(1, "busy", 47), atMs: 0 });
+  assert.match(busy[1]?.working ?? "", /47 tokens left/, "how long that may still take");
   assert.match(observe({}, [1], { probes: probe(1, "loading"), atMs: 0 })[1]?.working ?? "", /loading/);
   assert.equal(observe({}, [1], { probes: probe(1, "idle"), atMs: 0 })[1]?.working, null);
 });

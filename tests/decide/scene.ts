@@ -216,6 +216,7 @@ export class Scene {
           startTime,
           cpuSeconds: 1,
           activity: null,
+          tokensLeft: null,
           ...probe[pid],
         }));
         this.send({ type: "runnersProbed", generation, probes });

@@ -322,7 +322,7 @@ export class World {
         const child = this.children.get(pid);
         const isBusy = child !== undefined && child.busyUntilMs > this.nowMs;
         const activity = child === undefined ? null : isBusy ? "busy" as const : "idle" as const;
-        return { pid, startTime, cpuSeconds: child === undefined ? null : 1, activity };
+        return { pid, startTime, cpuSeconds: child === undefined ? null : 1, activity, tokensLeft: null };
       });
       this.send({ type: "runnersProbed", generation, probes });
     });

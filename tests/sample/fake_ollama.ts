@@ -1,4 +1,4 @@
-import type { LoadReply, OllamaApi } from "../../lib/model/ports.ts";
+import { type LoadReply, NOTHING_TOLD, type OllamaApi, type RunnerTold } from "../../lib/model/ports.ts";
 import type { InstalledModel, ResidentModel } from "../../lib/model/tenants.ts";
 import { UpstreamError, type UpstreamErrorKind } from "../../lib/upstream/upstream_error.ts";
 
@@ -39,8 +39,8 @@ export class FakeOllama implements OllamaApi {
     throw new Error("Cannot load: a watcher only watches");
   }
 
-  runnerActivity(): Promise<null> {
-    return Promise.resolve(null);
+  runnerActivity(): Promise<RunnerTold> {
+    return Promise.resolve(NOTHING_TOLD);
   }
 
   callsOf(verb: OllamaVerb): number {

@@ -69,8 +69,11 @@ const OLLAMA: readonly (readonly [RegExp, Check])[] = [
   [/\/embed-(empty|emptyarr|noinput)\.json$/, (text) => assert.equal(parseEmbed(text).loadDurationMs, null)],
   [/\/embed(-.*)?\.json$/, (text) => assert.ok((parseEmbed(text).loadDurationMs ?? 0) > 0)],
   [/\/runner-health-.*\.json$/, (text) => assert.equal(parseRunnerHealth(text), null, "ready says nothing of busy")],
-  [/\/runner-slots-idle\.json$/, (text) => assert.equal(parseRunnerSlots(text), "idle")],
-  [/\/runner-slots-busy\.json$/, (text) => assert.equal(parseRunnerSlots(text), "busy")],
+  [/\/runner-slots-idle\.json$/, (text) => assert.equal(parseRunnerSlots(text).activity, "idle")],
+  [
+    /\/runner-slots-busy\.json$/,
+    (text) => assert.deepEqual(parseRunnerSlots(text), { activity: "busy", tokensLeft: 47 }),
+  ],
   [/\/err-.*\.json$/, isError],
   [/\/v1-chat-nomsgs\.json$/, isError],
   [/\/v1-.*\.ndjson$/, isEventStream],

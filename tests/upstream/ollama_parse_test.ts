@@ -163,8 +163,23 @@ Deno.test("a runner's word: numbers of one generation, words of the other", () =
 });
 
 Deno.test("slots: one busy slot is busy; what is no list of slots says nothing", () => {
-  assert.equal(parseRunnerSlots('[{"is_processing":false},{"is_processing":true}]'), "busy");
-  assert.equal(parseRunnerSlots('[{"is_processing":false}]'), "idle");
-  assert.equal(parseRunnerSlots("[]"), null);
-  assert.equal(parseRunnerSlots('{"error":"not supported"}'), null);
+  const said = (text: string) => parseRunnerSlots(text).activity;
+  assert.equal(said('[{"is_processing":false},{"is_processing":true}]'), "busy");
+  assert.equal(said('[{"is_processing":false}]'), "idle");
+  assert.equal(said("[]"), null);
+  assert.equal(said('{"error":"not supported"}'), null);
+});
+
+Deno.test("slots: how much is left is the most that any of the busy ones has; an answer without a bound says nothing", () => {
+  const slot = (isBusy: boolean, left?: number) => ({
+    is_processing: isBusy,
+    ...(left === undefined ? {} : { next_token: [{ has_next_token: true, n_remain: left, n_decoded: 13 }] }),
+  });
+  const left = (...slots: unknown[]) => parseRunnerSlots(JSON.stringify(slots)).tokensLeft;
+  assert.equal(left(slot(true, 47)), 47);
+  assert.equal(left(slot(true, 47), slot(true, 300), slot(false, 900)), 300);
+  assert.equal(left(slot(true, 47), slot(true, -1)), null, "num_predict -1");
+  assert.equal(left(slot(true)), null);
+  assert.equal(left(slot(false, 47)), null, "what an idle slot shows is of its last answer");
+  assert.equal(left({ is_processing: true, next_token: { n_remain: 5 } }), 5, "one token, not in a list");
 });

@@ -166,7 +166,8 @@ Deno.test("a runner's own port: loading, busy, idle, or no word", async () => {
     await using server = serveScript(({ path }) =>
       answers[path]?.() ?? new Response("File Not Found", { status: 404 })
     );
-    return await connectOllama({ url: "http://127.0.0.1:9", clock: new LabClock() }).runnerActivity(server.port, LIVE);
+    const api = connectOllama({ url: "http://127.0.0.1:9", clock: new LabClock() });
+    return (await api.runnerActivity(server.port, LIVE)).activity;
   };
   const file = (name: string, status = 200) => () => new Response(recorded(`ollama/${name}.json`), { status });
   const loading = '{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}';
@@ -184,7 +185,7 @@ Deno.test("a runner that is stopped says nothing, and a caller that gives up is 
   const clock = new LabClock();
   const api = connectOllama({ url: "http://127.0.0.1:9", clock });
   const word = api.runnerActivity(server.port, LIVE);
-  assert.equal(await clock.until(word, { limitMs: 1_000 }), null);
+  assert.deepEqual(await clock.until(word, { limitMs: 1_000 }), { activity: null, tokensLeft: null });
   const caller = new AbortController();
   const asked = assert.rejects(api.runnerActivity(server.port, caller.signal), { message: "enough" });
   await clock.settle();
