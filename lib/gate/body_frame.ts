@@ -39,10 +39,9 @@ export function responseFrame(
 }
 
 function lengthOf(fields: readonly HeadField[]): number | null | "malformed" {
-  const said = [...new Set(valuesOf(fields, "content-length"))];
-  const [length] = said;
+  const [length, ...others] = valuesOf(fields, "content-length");
   if (length === undefined) return null;
-  return said.length === 1 && /^[0-9]{1,15}$/.test(length) ? Number(length) : "malformed";
+  return others.every((other) => other === length) && /^[0-9]{1,15}$/.test(length) ? Number(length) : "malformed";
 }
 
 export class LengthFrame implements BodyFrame {

@@ -28,7 +28,7 @@ export const MAX_HEAD_BYTES = 65_536;
 
 const REQUEST_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e\x80-\xff]+) (HTTP\/1\.[01])$/;
 const STATUS_LINE = /^(HTTP\/1\.[01]) ([1-9][0-9]{2})(?: (.*))?$/;
-const FIELD_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
+const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** What could be read as a line's end by one side and not by the other. */
 const STRAY_BREAK = /[\0\r\n]/;
 
@@ -53,12 +53,22 @@ function splitHead(text: string): { readonly first: string; readonly fields: rea
   const [first = "", ...lines] = text.replace(/\r\n\r\n$/, "").split("\r\n");
   const fields: HeadField[] = [];
   for (const line of lines) {
-    const [, name, value] = FIELD_LINE.exec(line) ?? [];
+    const colon = line.indexOf(":");
+    const name = line.slice(0, Math.max(0, colon));
     // A folded line begins with a space, and so has no name.
-    if (name === undefined || value === undefined || STRAY_BREAK.test(value)) return null;
-    fields.push({ name, value });
+    if (!FIELD_NAME.test(name) || STRAY_BREAK.test(line)) return null;
+    fields.push({ name, value: trimmed(line, colon + 1) });
   }
   return STRAY_BREAK.test(first) ? null : { first, fields };
+}
+
+/** Without the spaces and tabs around it. By hand: a pattern for the end takes the square of a run of spaces. */
+function trimmed(line: string, from: number): string {
+  const isSpace = (at: number) => line[at] === " " || line[at] === "\t";
+  let [start, end] = [from, line.length];
+  while (start < end && isSpace(start)) start += 1;
+  while (end > start && isSpace(end - 1)) end -= 1;
+  return line.slice(start, end);
 }
 
 function versionOf(text: string | undefined): HttpVersion {
@@ -79,18 +89,24 @@ function writeHead(first: string, fields: readonly HeadField[]): string {
 
 /** Every value of a field, in order; `name` in lower case. */
 export function valuesOf(fields: readonly HeadField[], name: string): readonly string[] {
-  return fields.filter((field) => field.name.toLowerCase() === name).map(({ value }) => value);
+  return fields.filter((field) => isNamed(field, name)).map(({ value }) => value);
+}
+
+/** Asked many times of each message: names of another length are told apart without making a string. */
+function isNamed(field: HeadField, name: string): boolean {
+  return field.name.length === name.length && field.name.toLowerCase() === name;
 }
 
 /** The only value of a field, or the last of several; null when there is none. */
 export function valueOf(fields: readonly HeadField[], name: string): string | null {
-  return valuesOf(fields, name).at(-1) ?? null;
+  return fields.findLast((field) => isNamed(field, name))?.value ?? null;
 }
 
 /** What a comma-separated field lists, in lower case. */
 export function tokensOf(fields: readonly HeadField[], name: string): readonly string[] {
-  return valuesOf(fields, name).flatMap((value) => value.split(",")).map((token) => token.trim().toLowerCase())
-    .filter((token) => token !== "");
+  const values = valuesOf(fields, name);
+  if (values.length === 0) return values;
+  return values.join().split(",").map((token) => token.trim().toLowerCase()).filter((token) => token !== "");
 }
 
 export function without(fields: readonly HeadField[], ...names: readonly string[]): readonly HeadField[] {
@@ -114,20 +130,20 @@ export function nextHopFields(
   fields: readonly HeadField[],
   { keepsUpgrade }: { readonly keepsUpgrade: boolean },
 ): readonly HeadField[] {
-  const said = tokensOf(fields, "connection");
+  const said = tokensOf(fields, "connection").filter((token) => !END_TO_END.includes(token));
   const own = ["close", "keep-alive", ...keepsUpgrade ? ["upgrade"] : []];
-  const dropped = [...HOP_BY_HOP, ...said.filter((token) => !END_TO_END.includes(token))];
-  return fields.flatMap((field) => {
+  const next: HeadField[] = [];
+  for (const field of fields) {
     const name = field.name.toLowerCase();
     if (name === "connection") {
-      const kept = field.value.split(",").map((token) => token.trim()).filter((token) =>
-        own.includes(token.toLowerCase())
-      );
-      return kept.length === 0 ? [] : [{ name: field.name, value: kept.join(", ") }];
+      const tokens = field.value.split(",").map((token) => token.trim());
+      const kept = tokens.filter((token) => own.includes(token.toLowerCase()));
+      if (kept.length > 0) next.push({ name: field.name, value: kept.join(", ") });
+    } else if (name === "upgrade" && keepsUpgrade || !HOP_BY_HOP.includes(name) && !said.includes(name)) {
+      next.push(field);
     }
-    if (name === "upgrade" && keepsUpgrade) return [field];
-    return dropped.includes(name) ? [] : [field];
-  });
+  }
+  return next;
 }
 
 /** A request to go over to WebSocket: the one protocol that both ends are known to speak. */

@@ -5,6 +5,8 @@ const SMALL_BYTES = 4_096;
 /** What a stream of gigabytes is read in: larger pieces were no faster (loopback, Deno 2.4.2 and 2.9.6). */
 const LARGE_BYTES = 262_144;
 
+const EMPTY = new Uint8Array(0);
+
 /** Nobody takes what is written: a broken pipe, a reset, or a connection that was closed on our side. */
 export class SocketGone extends Error {
   override readonly name = "SocketGone";
@@ -109,7 +111,10 @@ export class Socket {
   /** Resolves when the kernel has taken all of it: whoever doesn't read makes this wait. Throws SocketGone. */
   async write(bytes: Uint8Array): Promise<void> {
     try {
-      for (let at = 0; at < bytes.length;) at += await this.#conn.write(bytes.subarray(at));
+      for (let rest = bytes; rest.length > 0;) {
+        const count = await this.#conn.write(rest);
+        rest = count === rest.length ? EMPTY : rest.subarray(count);
+      }
     } catch (cause) {
       throw new SocketGone("Cannot write: the connection is closed", { cause });
     }
@@ -144,10 +149,14 @@ function headEnd(bytes: Uint8Array): number {
   return -1;
 }
 
+const ascii = new TextDecoder();
+
 /** One character a byte, so that whatever stands in a head goes on as it came. */
 export function latin1(bytes: Uint8Array): string {
+  // Nearly every head. A spread of its bytes took 20 times as long, and left more behind than all the rest of a request.
+  if (bytes.every((byte) => byte < 0x80)) return ascii.decode(bytes);
   let text = "";
-  for (let at = 0; at < bytes.length; at += 8_192) text += String.fromCharCode(...bytes.subarray(at, at + 8_192));
+  for (const byte of bytes) text += String.fromCharCode(byte);
   return text;
 }
 

@@ -1,6 +1,7 @@
-/** The gate bench's server, and its gate, each in a thread of its own as they are programs of their own in life. */
-/// <reference no-default-lib="true" />
-/// <reference lib="deno.worker" />
+/**
+ * The gate bench's server (no argument) and its gate (the server's URL), each a program of its own as in life. As threads
+ * of one they shared the engine's workers and its memory with the client that measures.
+ */
 import type { Admission } from "../../lib/model/admission.ts";
 import { openGate } from "../../lib/gate/gate.ts";
 import { systemClock } from "../../lib/system/clock.ts";
@@ -67,9 +68,13 @@ function stream(count: number): Response {
   return new Response(body, { headers: { "content-type": "application/x-ndjson" } });
 }
 
-self.onmessage = async ({ data }: MessageEvent<{ readonly before: string | null }>) => {
-  if (data.before === null) return self.postMessage(serve());
+async function openDoor(url: string): Promise<string | null> {
   const log = { debug() {}, info() {}, warn: console.error, error: console.error };
-  const side = { listen: "127.0.0.1:0", url: data.before };
-  self.postMessage((await openGate({ ollama: side, comfyui: null, admission: OPEN, clock, log })).urls.ollama);
-};
+  const side = { listen: "127.0.0.1:0", url };
+  return (await openGate({ ollama: side, comfyui: null, admission: OPEN, clock, log })).urls.ollama;
+}
+
+if (import.meta.main) {
+  const [before] = Deno.args;
+  console.log(before === undefined ? serve() : await openDoor(before));
+}
