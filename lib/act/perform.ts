@@ -24,7 +24,7 @@ import {
 } from "../model/ports.ts";
 import type { Policy } from "../model/policy.ts";
 import type { ProcessId, Runner } from "../model/tenants.ts";
-import { isOutOfMemory } from "../upstream/ollama_failures.ts";
+import { classifyOllamaFailure, isOutOfMemory } from "../upstream/ollama_failures.ts";
 import { UpstreamError } from "../upstream/upstream_error.ts";
 import { freeWhenQuiet } from "./purge.ts";
 
@@ -153,12 +153,14 @@ export class Performer {
   async #unload(generation: Generation, model: string, signal: AbortSignal): Promise<void> {
     const { ollama, clock } = this.#parts;
     let error: string | null = null;
+    let isUnknown = false;
     try {
       await ollama.unload(model, clock.deadline(UNLOAD_DEADLINE_MS, signal));
     } catch (cause) {
       error = messageOf(cause);
+      isUnknown = classifyOllamaFailure(cause) === "unknown_model";
     }
-    this.#send({ type: "unloadReplied", generation, model, error });
+    this.#send({ type: "unloadReplied", generation, model, error, isUnknown });
   }
 
   async #listResident(generation: Generation, signal: AbortSignal): Promise<void> {

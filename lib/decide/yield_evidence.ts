@@ -46,7 +46,11 @@ export function workOf(job: YieldJob, target: Target, sample: Sample): string | 
 /** Why a held runner that does nothing doesn't go, in words. */
 export function idleReason(job: YieldJob, { runner, model }: Target): string {
   if (runner.isOrphan) return "its server is gone: nobody can unload it by asking";
-  const error = job.unloads.find((unload) => unload.model === model)?.error ?? null;
+  const { error, isDeleted } = job.unloads.find((unload) => unload.model === model) ??
+    { error: null, isDeleted: false };
+  if (isDeleted && error !== null) {
+    return `its model was deleted while it was loaded, so nobody can unload it by name: ${error}`;
+  }
   return error === null ? "idle as far as can be seen" : `idle, and Ollama refused to unload it: ${error}`;
 }
 

@@ -198,11 +198,11 @@ function sendUnloads(job: YieldJob, more: readonly ArbiterEffect[], { atMs, mayA
     const unloads = job.unloads.filter((unload) => unload.sentMs !== null);
     return { job: { ...job, unloads }, effects: more, result: null };
   }
-  const effects: ArbiterEffect[] = due.map(({ model, attempts }) => ({
+  const effects: ArbiterEffect[] = due.map((unload) => ({
     kind: "unload",
     generation: job.generation,
-    model,
-    reason: attempts === 0 ? `${model} is resident and not kept` : `${model} is still there after it was asked`,
+    model: unload.askedAs,
+    reason: reasonFor(unload),
   }));
   const unloads = job.unloads.map((unload) =>
     due.includes(unload) ? { ...unload, sentMs: atMs, attempts: unload.attempts + 1 } : unload
@@ -212,6 +212,13 @@ function sendUnloads(job: YieldJob, more: readonly ArbiterEffect[], { atMs, mayA
     effects: [...effects, ...more],
     result: null,
   };
+}
+
+function reasonFor({ model, askedAs, attempts }: ModelUnload): string {
+  if (askedAs !== model) {
+    return `${model} was deleted while it was loaded: its weights are installed as ${askedAs}, too`;
+  }
+  return attempts === 0 ? `${model} is resident and not kept` : `${model} is still there after it was asked`;
 }
 
 /** Not asked yet. A row of the last sample that no runner carries may be gone by now: `/api/ps` has the word on it. */

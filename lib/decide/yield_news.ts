@@ -10,7 +10,7 @@ import { isSteady, settleResidual } from "./residual.ts";
 import { noEvidence, observe } from "./runner_evidence.ts";
 import { heldTargets, isAlive, unmeasuredReason } from "./yield_evidence.ts";
 import type { YieldJob } from "./yield_job.ts";
-import { findTargets, type ModelUnload, type Target, unloadsOf } from "./yield_targets.ts";
+import { findTargets, type ModelUnload, otherNameOf, type Target, unloadOf, unloadsOf } from "./yield_targets.ts";
 
 /** Times a model is asked to go: once more after a refusal, which may have been a passing one. */
 const MOST_ATTEMPTS = 2;
@@ -25,7 +25,7 @@ export function hearYield(job: YieldJob, event: ArbiterEvent, context: JobContex
     case "sampled":
       return event.sample.gpu.available ? job : { ...job, blindness: event.sample.gpu.reason };
     case "unloadReplied":
-      return hearReply(job, event);
+      return hearReply(job, event, context);
     case "runnersListed":
       return hearRunners(job, event.runners, context);
     case "residentListed":
@@ -91,12 +91,23 @@ function isStillComing(job: YieldJob, target: Target): boolean {
   return !target.isListed && !target.runner.isOrphan && target.bytesBefore === null && isAlive(job, target);
 }
 
-function hearReply(job: YieldJob, event: Extract<ArbiterEvent, { type: "unloadReplied" }>): YieldJob {
-  const unloads = job.unloads.map((unload) =>
-    unload.model === event.model && unload.sentMs !== null && unload.repliedMs === null
-      ? { ...unload, repliedMs: event.atMs, error: event.error }
-      : unload
-  );
+function hearReply(
+  job: YieldJob,
+  event: Extract<ArbiterEvent, { type: "unloadReplied" }>,
+  { sample }: JobContext,
+): YieldJob {
+  const { targets, rows: resident } = job;
+  const unloads = job.unloads.map((unload): ModelUnload => {
+    if (unload.askedAs !== event.model || unload.sentMs === null || unload.repliedMs !== null) return unload;
+    const replied = { ...unload, repliedMs: event.atMs, error: event.error };
+    if (!event.isUnknown) return replied;
+    // Deleted while it was loaded: one blob is one runner, whichever of its names it is asked by (seen on 0.24).
+    const other = otherNameOf(unload.model, { resident, targets, names: sample.ollama });
+    const isNews = other !== null && other !== unload.askedAs;
+    return isNews
+      ? { ...unload, askedAs: other, isDeleted: true, sentMs: null, repliedMs: null }
+      : { ...replied, isDeleted: true };
+  });
   return { ...job, unloads };
 }
 
@@ -124,8 +135,7 @@ function askUnlisted(job: YieldJob): YieldJob {
   for (const { model, isListed, runner } of job.targets) {
     if (model === null || isListed || runner.isOrphan) continue;
     if (unloads.some((unload) => isSameModel(unload.model, model))) continue;
-    const never = { sentMs: null, repliedMs: null, error: null, attempts: 0 };
-    unloads.push({ model, claimsVram: false, ...never, isUnlisted: true });
+    unloads.push(unloadOf(model, { claimsVram: false, isUnlisted: true }));
   }
   return unloads.length === job.unloads.length ? job : { ...job, unloads };
 }

@@ -21,10 +21,14 @@ export interface Target {
 
 export interface ModelUnload {
   readonly model: string;
+  /** The name it is asked by: another that its weights are installed as, once Ollama doesn't know its own any more. */
+  readonly askedAs: string;
   readonly claimsVram: boolean;
   readonly sentMs: MonotonicMs | null;
   readonly repliedMs: MonotonicMs | null;
   readonly error: string | null;
+  /** It was deleted while it was loaded. */
+  readonly isDeleted: boolean;
   readonly attempts: number;
   /** Asked for by what its runner's weights are installed as, since `/api/ps` was silent: it may still be loading. */
   readonly isUnlisted: boolean;
@@ -138,13 +142,34 @@ function keyOf(runner: Runner): string {
 
 /** The unloads to ask for, none sent yet. */
 export function unloadsOf(resident: readonly ResidentModel[], scope: Scope, names: Names): readonly ModelUnload[] {
-  return resident.filter((row) => isRowTaken(row, scope, names)).map((row) => ({
-    model: row.name,
-    claimsVram: row.sizeVramBytes > 0,
-    sentMs: null,
-    repliedMs: null,
-    error: null,
-    attempts: 0,
-    isUnlisted: false,
-  }));
+  return resident.filter((row) => isRowTaken(row, scope, names)).map((row) =>
+    unloadOf(row.name, { claimsVram: row.sizeVramBytes > 0, isUnlisted: false })
+  );
+}
+
+/** One to ask for, not sent yet. */
+export function unloadOf(
+  model: string,
+  { claimsVram, isUnlisted }: Pick<ModelUnload, "claimsVram" | "isUnlisted">,
+): ModelUnload {
+  const never = { sentMs: null, repliedMs: null, error: null, isDeleted: false, attempts: 0 };
+  return { model, askedAs: model, claimsVram, isUnlisted, ...never };
+}
+
+/** Another name that a model's weights are installed as; null without one. The runner tells where its row doesn't. */
+export function otherNameOf(
+  model: string,
+  { resident, targets, names }: {
+    readonly resident: readonly ResidentModel[];
+    readonly targets: readonly Target[];
+    readonly names: Names;
+  },
+): string | null {
+  const row = resident.find((entry) => entry.name === model);
+  const runner = targets.find((target) => target.model === model)?.runner;
+  const all = [
+    ...row === undefined ? [] : namesOfRow(row, names),
+    ...runner === undefined ? [] : installedAs(runner, names),
+  ];
+  return all.find((name) => !isSameModel(name, model)) ?? null;
 }

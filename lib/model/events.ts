@@ -74,6 +74,8 @@ export type ArbiterEvent =
       readonly model: string;
       /** Null when Ollama took the request; its words otherwise. */
       readonly error: string | null;
+      /** It doesn't know the name: the model was deleted while it was loaded. */
+      readonly isUnknown: boolean;
     }
     | { readonly type: "runnersListed"; readonly generation: Generation; readonly runners: readonly Runner[] }
     | {

@@ -37,7 +37,8 @@ export class BlobCache {
   get byDigest(): Blobs {
     const [store, asked] = [this.#storeBlobs(), this.#asked];
     if (this.#joined?.store !== store || this.#joined.asked !== asked) {
-      this.#joined = { store, asked, all: { ...asked, ...store } };
+      // A model that is deleted while it is loaded is still to be told by its runner.
+      this.#joined = { store, asked, all: { ...this.#joined?.all, ...asked, ...store } };
     }
     return this.#joined.all;
   }

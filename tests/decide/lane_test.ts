@@ -228,7 +228,7 @@ Deno.test("stop with nothing under way asks for nothing", () => {
 Deno.test("events about jobs long gone, servers and cards nobody asked about: nothing happens, nothing throws", () => {
   const state = initialArbiter(policy());
   const events: readonly ArbiterEvent[] = [
-    { type: "unloadReplied", atMs: START_MS, generation: 16, model: "alpha:latest", error: null },
+    { type: "unloadReplied", atMs: START_MS, generation: 16, model: "alpha:latest", error: null, isUnknown: false },
     { type: "runnersListed", atMs: START_MS, generation: 16, runners: [] },
     { type: "residentListed", atMs: START_MS, generation: 16, resident: null },
     { type: "runnersProbed", atMs: START_MS, generation: 16, probes: [] },

@@ -50,6 +50,8 @@ interface Values {
 export interface Answers {
   /** Null: Ollama takes the unload; else its words. */
   readonly unload?: string | null | ((model: string) => string | null);
+  /** What unloads are refused for is a name that Ollama doesn't know. */
+  readonly isUnknown?: boolean;
   /** Unloads get no answer for now. */
   readonly isUnloadHeld?: boolean;
   readonly isPsSilent?: boolean;
@@ -198,9 +200,10 @@ export class Scene {
 
   /** Answers what was asked of the servers and of /proc and isn't answered yet, as things are now. */
   respond(how: Answers = {}): this {
-    const { unload = null, isUnloadHeld = false, isPsSilent = false, isProbeSilent = false, probe = {} } = how;
+    const { unload = null, isUnknown = false, isUnloadHeld = false, isPsSilent = false, isProbeSilent = false } = how;
+    const { probe = {} } = how;
     const held = isUnloadHeld ? [] : this.#heldUnloads.splice(0);
-    for (const effect of held) this.#replyUnload(effect, unload);
+    for (const effect of held) this.#replyUnload(effect, { unload, isUnknown });
     for (let effect = this.effects[this.#answered]; effect !== undefined; effect = this.effects[this.#answered]) {
       this.#answered += 1;
       if (effect.kind === "listResident") {
@@ -208,7 +211,7 @@ export class Scene {
         this.send({ type: "residentListed", generation: effect.generation, resident });
       } else if (effect.kind === "unload") {
         if (isUnloadHeld) this.#heldUnloads.push(effect);
-        else this.#replyUnload(effect, unload);
+        else this.#replyUnload(effect, { unload, isUnknown });
       } else if (effect.kind === "probeRunners" && !isProbeSilent) {
         const { generation } = effect;
         const probes = effect.runners.map(({ pid, startTime }) => ({
@@ -225,9 +228,12 @@ export class Scene {
     return this;
   }
 
-  #replyUnload({ generation, model }: EffectOf<"unload">, unload: Answers["unload"]): void {
+  #replyUnload(
+    { generation, model }: EffectOf<"unload">,
+    { unload, isUnknown = false }: Pick<Answers, "unload" | "isUnknown">,
+  ): void {
     const error = typeof unload === "function" ? unload(model) : unload ?? null;
-    this.send({ type: "unloadReplied", generation, model, error });
+    this.send({ type: "unloadReplied", generation, model, error, isUnknown: isUnknown && error !== null });
   }
 
   /** Lets time pass: readings while the barrier is open, answers, wake-ups that are due, a sample each second. */

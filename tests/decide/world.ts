@@ -332,7 +332,8 @@ export class World {
   #unload({ generation, model }: Extract<ArbiterEffect, { kind: "unload" }>): void {
     const isRefused = !this.isCalm && this.random.next() < 0.05;
     const error = isRefused ? "connection reset" : null;
-    this.#after(this.random.whole(1, 8), () => this.send({ type: "unloadReplied", generation, model, error }));
+    const reply = { type: "unloadReplied" as const, generation, model, error, isUnknown: false };
+    this.#after(this.random.whole(1, 8), () => this.send(reply));
     if (isRefused) return;
     this.ghosts.delete(model);
     const [pid, child] = [...this.children].find(([, entry]) => entry.model === model) ?? [];

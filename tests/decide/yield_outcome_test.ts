@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Scene } from "./scene.ts";
-import { comfy, gib, ollama, policy, row, runner } from "./stories.ts";
+import { blobOf, comfy, gib, installed, ollama, policy, row, runner } from "./stories.ts";
 
 /** An explicit yield of everything, started on a scene whose first sample is in. */
 function yieldAll(scene: Scene, more: { models?: readonly string[]; confirm?: boolean } = {}): string {
@@ -195,14 +195,37 @@ Deno.test("an orphan can't be unloaded by asking: a fault that names it and its 
   assert.equal(scene.all("unload").length, 0);
 });
 
-Deno.test("a deleted model that is loaded answers 404: asked once more, then a fault that says so", () => {
+Deno.test("a deleted model that is loaded answers 404: asked once more, then a fault that names it as such", () => {
   const scene = new Scene().load("alpha:latest", 101);
   const id = yieldAll(scene);
-  scene.run(8_000, { unload: "model 'alpha:latest' not found" });
+  scene.run(8_000, { unload: "model 'alpha:latest' not found", isUnknown: true });
   assert.equal(scene.all("unload").length, 2);
   const result = scene.value(id, "yield");
   assert.equal(result.outcome, "fault");
-  assert.match(result.held[0]?.evidence ?? "", /refused to unload it: model 'alpha:latest' not found/);
+  assert.match(result.held[0]?.evidence ?? "", /deleted while it was loaded.*model 'alpha:latest' not found/);
+});
+
+Deno.test("a refusal that isn't about the name is told in Ollama's own words", () => {
+  const scene = new Scene().load("alpha:latest", 101);
+  const id = yieldAll(scene);
+  scene.run(8_000, { unload: "connection reset" });
+  assert.match(scene.value(id, "yield").held[0]?.evidence ?? "", /refused to unload it: connection reset/);
+});
+
+Deno.test("a deleted model whose weights are installed under another name goes by that name", () => {
+  const scene = new Scene().load("alpha:latest", 101);
+  scene.ollama = {
+    ...scene.ollama,
+    installed: [installed("other:latest", { digest: "digest-other" })],
+    blobsByDigest: { "digest-alpha:latest": [blobOf("alpha:latest")], "digest-other": [blobOf("alpha:latest")] },
+  };
+  const id = yieldAll(scene);
+  scene.run(300, { unload: (model) => model === "alpha:latest" ? "model 'alpha' not found" : null, isUnknown: true });
+  assert.deepEqual(scene.all("unload").map(({ model }) => model), ["alpha:latest", "other:latest"]);
+  scene.end(101).run(100);
+  const result = scene.value(id, "yield");
+  assert.equal(result.outcome, "released");
+  assert.deepEqual(result.models, ["alpha:latest"], "it is still called what it was loaded as");
 });
 
 Deno.test("wake-ups of jobs long gone don't multiply the looks", () => {

@@ -200,7 +200,7 @@ Deno.test("a model that is listed only after the children were isn't taken for a
   const id = yieldAll(scene);
   scene.run(20, { isUnloadHeld: true });
   const { generation } = scene.last("unload");
-  scene.send({ type: "unloadReplied", generation, model: "alpha:latest", error: null });
+  scene.send({ type: "unloadReplied", generation, model: "alpha:latest", error: null, isUnknown: false });
   scene.send({ type: "runnersListed", generation, runners: scene.ollama.runners });
   // Its child starts after that list and is in /api/ps by the time that answers.
   scene.load("beta:latest", 102, gib(5));

@@ -55,6 +55,16 @@ Deno.test("an Ollama that answers: what a yield takes, spares and waits for", as
     assert.deepEqual(box.ollama.runners.map((runner) => runner.model), [SMALL]);
   });
 
+  await situation("the loaded model was deleted, and another tag has its weights: it goes by that name", async () => {
+    await scene.load(BIG);
+    const at = box.ollama.installed.findIndex((model) => model.name === BIG);
+    const [deleted] = box.ollama.installed.splice(at, 1);
+    const result = await scene.yieldVram();
+    assert.equal(result.outcome, "released", result.message);
+    assert.ok(deleted);
+    box.ollama.installed.splice(at, 0, deleted);
+  });
+
   await situation("a model that is named though it is kept goes: an explicit yield takes what it names", async () => {
     scene.house.services.arbitration.set({ mode: "auto", untilMs: null, keep: [MIDDLE] });
     await scene.load(MIDDLE);
@@ -233,16 +243,17 @@ Deno.test("an Ollama that doesn't let go: busy, faults, ghosts and orphans", asy
   });
 
   await situation(
-    "the loaded model was deleted: the unload by name is refused, and that is what the fault says",
+    "the loaded model was deleted, and no other name has its weights: a fault that says so",
     async () => {
       await scene.load(MIDDLE);
       const at = box.ollama.installed.findIndex((model) => model.name === MIDDLE);
       const [deleted] = box.ollama.installed.splice(at, 1);
       const result = await scene.yieldVram();
       assert.equal(result.outcome, "fault");
-      assert.match(result.held[0]?.evidence ?? "", /refused to unload/);
+      assert.match(result.held[0]?.evidence ?? "", /deleted while it was loaded.*not found/);
       assert.ok(deleted);
       box.ollama.installed.splice(at, 0, deleted);
+      await scene.pass(11_000);
     },
   );
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
+import { BlobCache } from "../../lib/sample/blob_cache.ts";
 import { watchOllama } from "../../lib/sample/ollama_watch.ts";
 import { FakeOllama, installedModel, residentModel } from "./fake_ollama.ts";
 
@@ -61,6 +62,14 @@ Deno.test("blobs are asked once a digest, one model at a time, what is resident 
   ]);
   assert.equal(Object.keys(watch.state().blobsByDigest).length, 4);
   watch.stop();
+});
+
+Deno.test("what the store once told of a digest is kept: a model that is deleted while it is loaded is still to be told", () => {
+  let store: Readonly<Record<string, readonly string[]>> = { "digest-a": ["sha256-a"] };
+  const cache = new BlobCache(new FakeOllama(), { clock: new LabClock(), storeBlobs: () => store });
+  assert.deepEqual(cache.byDigest, { "digest-a": ["sha256-a"] });
+  store = { "digest-b": ["sha256-b"] };
+  assert.deepEqual(cache.byDigest, { "digest-a": ["sha256-a"], "digest-b": ["sha256-b"] });
 });
 
 Deno.test("blobs that can't be told now are asked again later, those of a deleted model never", async () => {
