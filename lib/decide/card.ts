@@ -152,11 +152,23 @@ function hearOpened(state: TuningState, event: Extract<CardHears, { type: "cardO
   };
   if (uncleanEnd === null) return { state: opened, effects: [] };
   const reason = "It was active when the service ended without its restore";
-  if (uncleanEnd.profile === null) {
-    return { state: opened, effects: [{ kind: "keepBook", book: bookOf(opened), forgetsUncleanEnd: true }] };
+  if (uncleanEnd.profile !== null) {
+    return quarantine(opened, { profile: uncleanEnd.profile, reason, forgetsUncleanEnd: true });
   }
-  const step = quarantine(opened, { profile: uncleanEnd.profile, reason, forgetsUncleanEnd: true });
-  return step;
+  const found = "What was set by hand, by heat or by a sweep was left, and is put back";
+  const fields = { profile: null, cause: "unclean_end", levers: [], reason: found };
+  return {
+    state: opened,
+    effects: [
+      { kind: "keepBook", book: bookOf(opened), forgetsUncleanEnd: true },
+      {
+        kind: "recordTuning",
+        event: "The service before this one ended without its restore",
+        reason: found,
+        item: { kind: "profile", fields },
+      },
+    ],
+  };
 }
 
 function askedInFlight({ asked, inFlight }: TuningState): TuningState["asked"] {

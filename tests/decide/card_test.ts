@@ -196,6 +196,15 @@ Deno.test("after an unclean end the profile that was active is quarantined until
   assert.deepEqual(world.state.quarantine, []);
 });
 
+Deno.test("an unclean end without a profile accuses nobody, and is told all the same", () => {
+  const world = openWorld({ isOpen: false });
+  world.send({ type: "cardOpened", limits: LIMITS, state: cardState(), uncleanEnd: { atMs: 0, profile: null } });
+  assert.deepEqual(world.state.quarantine, []);
+  const told = world.effects.flatMap((effect) => effect.kind === "recordTuning" ? [effect.item.fields["cause"]] : []);
+  assert.deepEqual(told, ["unclean_end"]);
+  assert.ok(world.effects.some((effect) => effect.kind === "keepBook" && effect.forgetsUncleanEnd));
+});
+
 Deno.test("an Xid takes back what is set and quarantines the profile; at stock it accuses nobody", () => {
   const xid = { kind: "xid", atMs: 0, code: 62, source: "nvml" } as const;
   const world = openWorld();

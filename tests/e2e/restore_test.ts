@@ -1,4 +1,4 @@
-/** `hyperswap restore` as a process, without a service: what ExecStopPost runs, and what helps beside an owner that hangs. */
+/** `hyperswap restore` as a process, without a service: what helps beside an owner that hangs. After a kill: service_kill_test. */
 import assert from "node:assert/strict";
 import { openLibc } from "../../ffi/libc.ts";
 import { openNvml } from "../../ffi/nvml.ts";
@@ -53,18 +53,6 @@ async function restore(stub: Stub, dir: string, flags: readonly string[]): Promi
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { code, stdout: text(stdout), stderr: text(stderr) };
 }
-
-stubTest("restore --scope journal without a service undoes what was changed, and no more", async (stub) => {
-  await withLeftCard(stub, async (card, dir) => {
-    const { code, stdout, stderr } = await restore(stub, dir, ["--scope", "journal", "--json"]);
-    assert.equal(code, 0, stderr);
-    assert.deepEqual(card.levers(), { ...STUB_STOCK, coreOffset: 77 });
-    assert.equal(card.calls("core_offset_mhz"), 0);
-    const { message, levers } = JSON.parse(stdout);
-    assert.match(message, /^The card is at stock: 4 levers/);
-    assert.equal(levers.length, 4);
-  });
-});
 
 stubTest(
   "restore beside an owner that hangs waits for its lock, puts every lever to stock, and says so",

@@ -23,6 +23,7 @@ export interface StartOptions {
   readonly flags?: readonly string[];
   /** Default: a port that is free. */
   readonly port?: number;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Long enough for a cold start on a busy machine; never waited for when all is well. */
@@ -56,7 +57,7 @@ export class RunningService {
       ...["--host", "127.0.0.1", "--port", String(port)],
       ...["--state-dir", `${options.folder}/state`, "--socket", socketIn(options.folder)],
       ...(options.flags ?? []),
-    ]);
+    ], options.env);
     const service = new RunningService(child, `http://127.0.0.1:${port}`, options.folder);
     try {
       await service.#untilReady();
@@ -146,8 +147,15 @@ async function answerOf(response: Response, path: string): Promise<Record<string
 }
 
 /** Runs a command of HyperSwap to its end. */
-export async function runToEnd(program: Program, args: readonly string[], limitMs = START_LIMIT_MS): Promise<Ended> {
-  const child = spawn(program, args);
+export async function runToEnd(
+  program: Program,
+  args: readonly string[],
+  { limitMs = START_LIMIT_MS, env = {} }: {
+    readonly limitMs?: number;
+    readonly env?: Readonly<Record<string, string>>;
+  } = {},
+): Promise<Ended> {
+  const child = spawn(program, args, env);
   try {
     return await withLimit(ended(child), limitMs, `hyperswap ${args.join(" ")} did not end`);
   } catch (error) {
@@ -166,11 +174,15 @@ export function freePort(): number {
   return listener.addr.port;
 }
 
-function spawn(program: Program, args: readonly string[]): Deno.ChildProcess {
+function spawn(
+  program: Program,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Deno.ChildProcess {
   return new Deno.Command(program.path, {
     args: [...program.args, ...args],
     cwd: ROOT,
-    env: { NO_COLOR: "1" },
+    env: { ...env, NO_COLOR: "1" },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

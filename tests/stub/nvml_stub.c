@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -180,8 +181,10 @@ int nvmlDeviceGetName(Device d, char *to, u32 length) {
 }
 int nvmlDeviceGetUUID(Device d, char *to, u32 length) {
   BEGIN(nvmlDeviceGetUUID);
-  char uuid[] = "GPU-stub-0";
-  uuid[9] = (char)('0' + (d & 0xf));
+  // A service locks its card by this name for the whole machine: one that shares the machine with others needs its own.
+  const char *tail = getenv("STUB_UUID_TAIL");
+  char uuid[64];
+  snprintf(uuid, sizeof uuid, "GPU-stub-%d%s", (int)(d & 0xf), tail ? tail : "");
   return write_text(to, length, uuid);
 }
 typedef struct { char legacy[16]; u32 domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
