@@ -25,7 +25,7 @@ import { watchSignals } from "./system/signals.ts";
 import { connectArchive } from "./workers/archive_client.ts";
 import { connectStore } from "./workers/store_client.ts";
 
-/** Everything that an ordered end takes, together. */
+/** Everything that an ordered end takes, together, once the gate has drained. */
 const SHUTDOWN_MS = 10_000;
 
 /** `hyperswap serve`: the service for this machine's card. Resolves with the exit code after an ordered end. */
@@ -109,6 +109,8 @@ async function run(
   const service = await openService(base, { ground, access, owner });
   lock.tell({ ...owner, url: service.listening.url });
   const ended = Promise.withResolvers<number>();
+  const hurry = new AbortController();
+  let isStopping = false;
   service.over.catch((error) => {
     // Better gone, and started again by systemd, than alive and blind.
     log.error("Cannot go on", { error: messageOf(error) });
@@ -120,7 +122,9 @@ async function run(
   };
   using _signals = asDisposable(watchSignals({
     onStop: (signal) => {
-      log.info(`Stopping on ${signal}`);
+      log.info(`Stopping on ${signal}${isStopping ? ", at once" : ""}`);
+      if (isStopping) hurry.abort();
+      isStopping = true;
       ended.resolve(0);
     },
     onReload: () => {
@@ -133,7 +137,8 @@ async function run(
     `HyperSwap ${VERSION} is at ${service.listening.url}${ground.simulation === null ? "" : ` (${ground.simulation})`}`,
   );
   const code = await ended.promise;
-  await Promise.race([service.close(), clock.sleep(SHUTDOWN_MS)]);
+  const patienceMs = loaded.config.gate.drain_s * 1_000 + SHUTDOWN_MS;
+  await Promise.race([service.close(hurry.signal), clock.sleep(patienceMs)]);
   return code;
 }
 

@@ -8,9 +8,6 @@ import type { Ground } from "./ground.ts";
 import type { GateDoors, GateUrls } from "./model/admission.ts";
 import { messageOf } from "./model/failure.ts";
 
-/** What a running request may take to end before it is cut off at shutdown, ms. */
-const DRAIN_MS = 5_000;
-
 export interface GateParts extends Pick<GateOptions, "admission" | "clock" | "log" | "guardSocket"> {
   readonly config: Config["gate"];
   readonly ground: Pick<Ground, "ollamaUrl" | "comfyUrl">;
@@ -20,7 +17,8 @@ export interface OpenDoors {
   readonly urls: GateUrls;
   /** One line for each listener that isn't there. */
   readonly problems: readonly string[];
-  close(): Promise<void>;
+  /** Waits for what runs, as long as is configured or until `hurry` aborts. */
+  close(hurry: AbortSignal): Promise<void>;
 }
 
 export async function openDoors({ config, ground, ...parts }: GateParts): Promise<OpenDoors> {
@@ -53,8 +51,8 @@ export async function openDoors({ config, ground, ...parts }: GateParts): Promis
   return {
     urls,
     problems,
-    close: async () => {
-      const signal = parts.clock.deadline(DRAIN_MS);
+    close: async (hurry) => {
+      const signal = parts.clock.deadline(config.drain_s * 1_000, hurry);
       await Promise.all(doors.map((door) => door.close(signal)));
     },
   };

@@ -51,7 +51,8 @@ export interface Service {
   reload(next: Loaded, access: AccessPolicy): Promise<void>;
   /** See House.over. */
   readonly over: Promise<void>;
-  close(): Promise<void>;
+  /** Answers that run at the gate may end before, until `hurry` aborts. */
+  close(hurry: AbortSignal): Promise<void>;
 }
 
 export async function openService(
@@ -118,13 +119,13 @@ export async function openService(
   });
   house.services.logins.servedAt(listening.url);
   const returning = returnMemory({ clock, streams: () => rest.streams.clients, trim: () => libc.trimMemory() });
-  const close = async () => {
+  const close = async (hurry: AbortSignal) => {
     returning.stop();
     systemd.stopping("Stopping");
     // What is held passes once nobody decides any more, and ends with what else runs there.
     house.admission.end();
     ground.hush?.();
-    await doors.close();
+    await doors.close(hurry);
     // Streams first: a server that waits for its requests would wait for them for ever.
     await rest.close();
     await listening.stop();

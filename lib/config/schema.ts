@@ -80,6 +80,9 @@ const gate = z.strictObject({
   most_held: z.int().min(1).default(256).describe("requests held at a time; one more is told to come back (429)"),
   deadline_s: z.number().min(1).default(600).describe("seconds a request may be held before it is refused (503)"),
   age_s: z.number().min(0).default(60).describe("seconds after which a batch request counts as interactive"),
+  drain_s: z.number().min(0).max(3_600).default(30).describe(
+    "seconds that running answers get to end when the service stops; a second signal cuts them off",
+  ),
   batch: z.array(z.string().min(1)).default([]).describe(
     'paths ("/api/embed") and models whose requests count as batch, unless X-HyperSwap-Priority says otherwise',
   ),
