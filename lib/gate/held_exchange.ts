@@ -10,6 +10,7 @@ import { type HeadField, keepsAlive, type RequestHead, tokensOf, valueOf } from 
 import { keepBody, type KeptBody } from "./kept_body.ts";
 import { memoryRefusal } from "./memory_refusal.ts";
 import { errorBody, type OwnAnswer, ownAnswer } from "./own_answer.ts";
+import { plainContent } from "./plain_content.ts";
 import { type Ending, MAX_AHEAD_BYTES, PRIORITY_FIELD, relay } from "./relay.ts";
 import { type RequestFacts, requestFacts } from "./request_facts.ts";
 import { bytesOf, type Socket } from "./socket.ts";
@@ -44,7 +45,8 @@ export async function holdRequest(request: HeldRequest): Promise<boolean> {
   if (body === "stalled") return await answer(request, { status: 408, message: "The body didn't come" }, false);
   const presence = watchPresence(client);
   try {
-    const facts = requestFacts(body.content, { tenant: side.tenant, path: request.path });
+    const plain = await plainContent(body.content, head.fields);
+    const facts = requestFacts(plain, { tenant: side.tenant, path: request.path });
     if (facts.kills !== null) return await answer(request, { status: 400, message: facts.kills }, body.isWhole);
     if (!facts.takesMemory) return await send(request, { body, marks: [], ticket: null, early: null, presence });
     return await offer(request, { body, facts, arrivedAtMs, presence });

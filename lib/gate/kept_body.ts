@@ -15,7 +15,7 @@ export interface KeptBody {
   /** As it came, chunk frames included. */
   readonly raw: Uint8Array<ArrayBuffer>;
   /** What it says. */
-  readonly content: Uint8Array;
+  readonly content: Uint8Array<ArrayBuffer>;
   /** False: the rest is still to be read from the client. */
   readonly isWhole: boolean;
 }

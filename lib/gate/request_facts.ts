@@ -6,7 +6,7 @@ import { isRecord, numberField } from "../upstream/json_fields.ts";
 import { type ObjectFields, objectFields, parseValue } from "./object_fields.ts";
 
 export interface RequestFacts extends Pick<AdmissionRequest, "model" | "contextLength" | "files"> {
-  /** False: it is an unload, or a model that runs elsewhere, and need not be offered. */
+  /** False: it is an unload, a model that runs elsewhere, or what its upstream will refuse; it need not be offered. */
   readonly takesMemory: boolean;
   /** The client reads the answer as server-sent events. */
   readonly isEventStream: boolean;
@@ -25,13 +25,15 @@ const UNKNOWN: RequestFacts = {
   kills: null,
 };
 
-/** `body`: its content, or as much of it as is at hand. */
+/** `body`: its content, or as much of it as is at hand; null where it can't be read here. */
 export function requestFacts(
-  body: Uint8Array,
+  body: Uint8Array | null,
   { tenant, path }: { readonly tenant: Tenant; readonly path: string },
 ): RequestFacts {
+  if (body === null) return UNKNOWN;
   const fields = objectFields(body);
-  if (fields === null) return UNKNOWN;
+  // No JSON, or none that is an object: both upstreams refuse that at once (measured), and load nothing for it.
+  if (fields === null) return { ...UNKNOWN, takesMemory: false };
   return tenant === "comfyui" ? promptFacts(fields) : modelFacts(ignoringCase(fields), path);
 }
 

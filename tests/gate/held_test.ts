@@ -234,6 +234,7 @@ for (
     ["another method", "OPTIONS /api/chat", [], undefined],
     ["another route", "POST /api/show", [], '{"model":"tiny"}'],
     ["a trailing slash", "POST /api/chat/", [], '{"model":"tiny"}'],
+    ["what is no JSON", "POST /api/chat", [], "model=tiny"],
     ["a page of another site", "POST /api/chat", ["Origin: https://evil.example"], '{"model":"tiny"}'],
   ] as const
 ) {
@@ -268,3 +269,42 @@ Deno.test("who asks before sending a body is told to go on by the gate, which ha
   assert.ok(!wire.received.includes("Expect"));
   assert.ok(wire.received.endsWith('\r\n\r\n10\r\n{"model":"emb","\r\n9\r\ninput":1}\r\n0\r\n\r\n'));
 });
+
+for (const coding of ["gzip", "deflate"] as const) {
+  Deno.test(`a body in ${coding}, as ComfyUI takes it: what it says is known, and it passes as it came`, async () => {
+    await using scene = await openScene({ tenant: "comfyui" });
+    const packed = async (body: string) =>
+      new Uint8Array(
+        await new Response(new Blob([body]).stream().pipeThrough(new CompressionStream(coding))).arrayBuffer(),
+      );
+    const send = async (body: Uint8Array) => {
+      const client = await holdOne(
+        scene,
+        requestText("POST /prompt", { headers: [`Content-Encoding: ${coding}`, `Content-Length: ${body.length}`] }),
+      );
+      await client.send(body);
+      return client;
+    };
+    const killer = await send(await packed('{"prompt":{},"client_id":[1]}'));
+    await killer.see("client_id is a list");
+    const body = await packed('{"prompt":{"1":{"inputs":{"ckpt_name":"a.safetensors"}}}}');
+    await send(body);
+    const offer = await scene.admission.next(0);
+    assert.deepEqual(offer.request.files, ["a.safetensors"]);
+    offer.pass();
+    const wire = await scene.upstream.wire(0);
+    const head = /^.*?\r\n\r\n/s;
+    await wire.until(({ received, bytes }) => bytes === (head.exec(received)?.[0].length ?? Infinity) + body.length);
+    assert.ok(wire.received.includes(`Content-Encoding: ${coding}\r\n`));
+  });
+}
+
+for (
+  const field of ["Content-Encoding: zstd", "Content-Encoding: gzip", "Content-Type: application/json; charset=utf-16"]
+) {
+  Deno.test(`what can't be read here is held as an unknown model: ${field}`, async () => {
+    await using scene = await openScene();
+    await holdOne(scene, requestText("POST /v1/responses", { headers: [field], body: "\x28packed" }));
+    assert.equal((await scene.admission.next(0)).request.model, null);
+  });
+}

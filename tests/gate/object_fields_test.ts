@@ -69,7 +69,10 @@ for (
     ['{"model":"a","keep_alive":0,"input":""}', "/api/embed", true],
     ['{"model":"gpt-oss:120b-cloud"}', "/api/chat", false],
     ['{"model":"cloudy"}', "/api/chat", true],
-    ["not JSON", "/api/chat", true],
+    ["not JSON", "/api/chat", false],
+    ["[]", "/api/chat", false],
+    ["", "/api/generate", false],
+    ['{"model":"a"', "/api/chat", true],
   ] as const
 ) {
   Deno.test(`${takes ? "takes" : "takes no"} memory: ${path} ${text}`, () => {
