@@ -5,6 +5,23 @@ import { LabClock } from "../../lib/lab/lab_clock.ts";
 import type { Log } from "../../lib/model/ports.ts";
 import type { Tenant } from "../../lib/model/tenants.ts";
 
+/** No machine is as slow as that: whoever still waits then waits for what never comes. */
+const PATIENCE_MS = 30_000;
+
+/** Fails with what it waited for, rather than with the limit of a whole run. */
+export async function inTime<T>(promise: Promise<T>, what: () => string): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => late.reject(new Error(`Waited ${PATIENCE_MS / 1_000} s in vain: ${what()}`)),
+    PATIENCE_MS,
+  );
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -43,13 +60,17 @@ export class Wire {
     this.#changed = Promise.withResolvers();
   }
 
-  async until(holds: (wire: Wire) => boolean): Promise<void> {
-    while (!holds(this)) await this.#changed.promise;
+  async until(holds: (wire: Wire) => boolean, what = String(holds)): Promise<void> {
+    const state = () => `${what}; ${this.bytes} bytes came, ${this.end}: ${JSON.stringify(this.received.slice(-500))}`;
+    while (!holds(this)) await inTime(this.#changed.promise, state);
   }
 
   /** Resolves once the text has come; fails when the connection ends without it. */
   async see(text: string): Promise<string> {
-    await this.until((wire) => wire.received.includes(text) || wire.end !== "open");
+    await this.until(
+      (wire) => wire.received.includes(text) || wire.end !== "open",
+      `to see ${JSON.stringify(text.slice(0, 200))}`,
+    );
     if (!this.received.includes(text)) {
       throw new Error(`No ${JSON.stringify(text)} in ${JSON.stringify(this.received)}`);
     }
@@ -57,13 +78,15 @@ export class Wire {
   }
 
   async ended(): Promise<string> {
-    await this.until(({ end }) => end !== "open");
+    await this.until(({ end }) => end !== "open", "for the connection's end");
     return this.received;
   }
 
   async send(text: string | Uint8Array): Promise<void> {
     const bytes = typeof text === "string" ? encoder.encode(text) : text;
-    for (let at = 0; at < bytes.length;) at += await this.conn.write(bytes.subarray(at));
+    for (let at = 0; at < bytes.length;) {
+      at += await inTime(this.conn.write(bytes.subarray(at)), () => `to send byte ${at} of ${bytes.length}`);
+    }
   }
 
   close(): void {
@@ -114,7 +137,7 @@ export class Upstream implements AsyncDisposable {
     for (;;) {
       const wire = this.wires[at];
       if (wire !== undefined) return wire;
-      await this.#came.promise;
+      await inTime(this.#came.promise, () => `for connection ${at} to the upstream, which has ${this.wires.length}`);
     }
   }
 
@@ -207,7 +230,7 @@ export class HandAdmission implements Admission {
     for (;;) {
       const offer = this.offers[at];
       if (offer !== undefined) return offer;
-      await this.#came.promise;
+      await inTime(this.#came.promise, () => `for offer ${at}; ${this.offers.length} came`);
     }
   }
 }
@@ -256,7 +279,7 @@ export async function openScene(
     },
     async [Symbol.asyncDispose]() {
       for (const wire of wires) wire.close();
-      await gate.close(AbortSignal.abort());
+      await inTime(gate.close(AbortSignal.abort()), () => "for the gate to close");
       await upstream[Symbol.asyncDispose]();
       if (defects.length > 0) throw new Error(`Defects: ${JSON.stringify(defects)}`);
     },
