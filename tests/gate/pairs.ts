@@ -147,7 +147,7 @@ function joined(chunks: string): string {
 }
 
 /** Lets everything pass at once, as the arbiter does when nothing is to be held. */
-const OPEN: Admission = {
+export const OPEN: Admission = {
   offer: (_request, { signal }) =>
     Promise.resolve({
       kind: "pass",
