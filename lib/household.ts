@@ -18,6 +18,7 @@ import { CardKeeper } from "./services/card_keeper.ts";
 import { ComfyKeeper } from "./services/comfy_keeper.ts";
 import { DecisionLog } from "./services/decisions.ts";
 import { EvidenceKeeper } from "./services/evidence.ts";
+import { LearnedKeeper } from "./services/learned_keeper.ts";
 import { LiveService } from "./services/live.ts";
 import { NO_CACHE } from "./services/no_cache.ts";
 import { OllamaKeeper } from "./services/ollama_keeper.ts";
@@ -40,11 +41,13 @@ export class Household {
   readonly #ports: HousePorts;
   readonly #machine: Machine<HouseState, HouseEvent, HouseEffect>;
   readonly #decisions: DecisionLog;
+  readonly #learned: LearnedKeeper;
 
   /** `first`: where every reducer begins. The tenants are watched from here on; the first second is the loop's. */
   constructor(ports: HousePorts, { first, past }: { readonly first: HouseState; readonly past: Past }) {
     this.#ports = ports;
     this.#decisions = new DecisionLog(ports.log);
+    this.#learned = new LearnedKeeper(ports);
     this.#machine = new Machine(first, {
       reduce: reduceHouse,
       perform: (effect) => this.#perform(effect),
@@ -115,6 +118,7 @@ export class Household {
   /** Resolves when whatever was begun has ended. */
   async settled(): Promise<void> {
     await Promise.all([this.runs.close(), this.arbiter.settled(), this.card.settled(), this.autotune.settled()]);
+    await this.#learned.settled();
   }
 
   /** Whoever acts sends what came of it, and shows what was kept of it. */
@@ -135,6 +139,7 @@ export class Household {
   #record(transition: Transition<HouseState, HouseEvent, HouseEffect>): void {
     this.#decisions.noteAll(transition, this.#ports.clock.wallMs());
     const { event, effects, before, state } = transition;
+    this.#learned.note(before.arbiter, state.arbiter);
     // A reading moves nothing that is shown.
     if (event.type === "reading" && effects.length === 0) return;
     this.arbiter.admission.report();
@@ -150,6 +155,7 @@ export class Household {
     return createRuns({
       clock,
       past: runs,
+      onList: () => this.live.touch(),
       onDefect: (error, run) =>
         log.error(`Defect in a run of ${run.operation}`, { error: messageOf(error), run: run.id }),
     });

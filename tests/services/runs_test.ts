@@ -7,7 +7,9 @@ import { createRuns } from "../../lib/services/runs.ts";
 function keeper() {
   const clock = new LabClock();
   const defects: unknown[] = [];
-  return { clock, defects, runs: createRuns({ clock, onDefect: (error) => defects.push(error) }) };
+  let lists = 0;
+  const runs = createRuns({ clock, onDefect: (error) => defects.push(error), onList: () => lists += 1 });
+  return { clock, defects, runs, lists: () => lists };
 }
 
 /** Work that ends when the test says so. */
@@ -26,9 +28,10 @@ function held() {
 }
 
 Deno.test("a run tells where it stands, and its result when it is done", async () => {
-  const { runs, clock } = keeper();
+  const { runs, clock, lists } = keeper();
   const work = held();
   const started = runs.start("switch-model", work.work);
+  assert.equal(lists(), 1, "the list has one more");
   assert.deepEqual(started, {
     id: started.id,
     operation: "switch-model",
