@@ -136,12 +136,13 @@ export interface ArbiterState {
 /** What an earlier service had learned. */
 export interface Learned {
   readonly footprints?: Footprints;
+  readonly workflows?: PartialBook["runs"];
   readonly loads?: LoadBook;
 }
 
 export function initialArbiter(
   policy: Policy,
-  { footprints = {}, loads = NO_LOADS }: Learned = {},
+  { footprints = {}, workflows = {}, loads = NO_LOADS }: Learned = {},
 ): ArbiterState {
   return {
     policy,
@@ -167,7 +168,7 @@ export function initialArbiter(
     creep: NO_CREEP,
     spills: NO_SPILLS,
     children: NO_CHILDREN,
-    partials: NO_PARTIALS,
+    partials: { ...NO_PARTIALS, runs: workflows },
     worker: null,
     lateFree: null,
     footprints,

@@ -137,7 +137,8 @@ function medianOf(values: readonly (number | null)[]): { readonly median: number
   return n < LEAST_RUNS || low === undefined || high === undefined ? null : { median: (low + high) / 2, n };
 }
 
-function withRun(runs: PartialBook["runs"], workflow: string, run: WorkflowRun): PartialBook["runs"] {
+/** The newest runs of the workflows that ran last. */
+export function withRun(runs: PartialBook["runs"], workflow: string, run: WorkflowRun): PartialBook["runs"] {
   const { [workflow]: past = [], ...others } = runs;
   const kept = Object.entries(others).slice(-(KEPT_WORKFLOWS - 1));
   return Object.fromEntries([...kept, [workflow, [...past, run].slice(-KEPT_RUNS)]]);

@@ -8,6 +8,8 @@ export const HISTORY_KINDS = [
   "warm",
   // Which of ComfyUI's files its prompts named, summed up over ten minutes; Ollama's uses are its swaps and yields.
   "use",
+  // What models and workflows were measured to take, summed up likewise: footprints begin with it.
+  "footprint",
   "profile",
   "governor",
   "autotune",
