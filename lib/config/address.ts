@@ -3,6 +3,7 @@
  * this can't be sure of is null, and the whole configuration is read instead.
  */
 import { type Environment, surroundingsOf, usualFiles } from "./environment.ts";
+import { FREE_SECTION, isWellFormed, KEY_KINDS } from "./key_kinds.ts";
 import { placesOf } from "./places.ts";
 
 export interface Address {
@@ -98,21 +99,27 @@ function textOf(path: string, readFile: (path: string) => string): string | null
   }
 }
 
+/** Null where anything in it is unknown or of another kind, whichever section: the schema says what. */
 async function serverIn(text: string): Promise<Server | null> {
-  // Most files say nothing of it, and then there is nothing to parse.
-  if (!/^[^#]*\bserver\b/m.test(text)) return {};
+  // A file of comments and of sections that set nothing, as it is installed, needs no parser.
+  if (!/^[^#\n]*=/m.test(text) && sectionsOf(text).every((name) => name === FREE_SECTION || name in KEY_KINDS)) {
+    return {};
+  }
   const { parse } = await import("smol-toml");
   try {
-    const { server = {} } = parse(text);
-    if (typeof server !== "object") return null;
-    const found: Server = {};
-    for (const key of KEYS) {
-      const value: unknown = Reflect.get(server, key);
-      if (value !== undefined) found[key] = String(value);
-    }
-    return found;
+    const tree = parse(text);
+    if (!isWellFormed(tree)) return null;
+    // as: isWellFormed has seen that it is a table.
+    const server = (tree["server"] ?? {}) as Readonly<Record<string, unknown>>;
+    return Object.fromEntries(Object.entries(server).map(([key, value]) => [key, String(value)]));
   } catch {
     // Broken TOML: whoever reads the whole configuration says where and why.
     return null;
   }
+}
+
+/** The names between brackets, as far as that is all that the lines hold; another line counts as a name that nobody knows. */
+function sectionsOf(text: string): string[] {
+  const lines = text.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
+  return lines.map((line) => /^\[(\w+)\]\s*(?:#.*)?$/.exec(line)?.[1] ?? "");
 }

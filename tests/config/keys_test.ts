@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { configKeys, ENV_ALIASES, FLAG_KEYS } from "../../lib/config/keys.ts";
+import { FREE_SECTION, isWellFormed, KEY_KINDS } from "../../lib/config/key_kinds.ts";
 import { configJsonSchema, ConfigSchema } from "../../lib/config/schema.ts";
 
 Deno.test("every key has a description and a default, and the schema takes that default", () => {
@@ -30,4 +31,32 @@ Deno.test("the JSON Schema tells an editor every key, its meaning and default, a
     assert.ok(text.includes(JSON.stringify(description)), path);
     assert.ok(text.includes(`"default":${JSON.stringify(fallback)}`), path);
   }
+});
+
+Deno.test("the quick table of keys is the schema's: the same sections, keys and kinds", () => {
+  const kinds = new Map(configKeys().map(({ path, kind }) => [path, kind === "text" ? "string" : kind]));
+  const quick = Object.entries(KEY_KINDS).flatMap(([section, keys]) =>
+    Object.entries(keys).map(([name, kind]) => [`${section}.${name}`, kind] as const)
+  );
+  const tables = quick.filter(([path]) => !kinds.has(path));
+  assert.deepEqual(tables, [["access.tokens", "list"]], "what no text can set");
+  assert.deepEqual(new Map(quick.filter(([path]) => kinds.has(path))), kinds);
+  assert.deepEqual([...Object.keys(KEY_KINDS), FREE_SECTION].sort(), Object.keys(ConfigSchema.shape).sort());
+});
+
+Deno.test("a file with an unknown section, an unknown key or a value of another kind isn't well formed", () => {
+  const good = { server: { port: 9300 }, arbitration: { keep: ["a"] }, needs: { "any:1b": 2 }, log: {} };
+  assert.ok(isWellFormed(good));
+  const wrong: readonly Record<string, unknown>[] = [
+    { servr: {} },
+    { server: { prot: 9300 } },
+    { server: { port: "9300" } },
+    { warm: { at_start: 1 } },
+    { needs: { comfyui: "4" } },
+    { log: "debug" },
+    { port: 9300 },
+    { constructor: {} },
+    { server: { constructor: "x" } },
+  ];
+  for (const tree of wrong) assert.ok(!isWellFormed({ ...good, ...tree }), JSON.stringify(tree));
 });

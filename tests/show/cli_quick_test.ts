@@ -87,6 +87,22 @@ Deno.test("the service is looked for where the whole configuration would look", 
   });
   files["/home/u/.config/hyperswap/hyperswap.toml"] = "# server\n[log]\n";
   assert.equal((await find({}))?.tcp?.port, 9090);
+  files["/home/u/.config/hyperswap/hyperswap.toml"] = '[server]\nport = 9301\n[arbitration]\nkeep = ["a"]\n';
+  assert.equal((await find({}))?.tcp?.port, 9301);
+  // Broken anywhere: the whole configuration tells what is the matter, on this path as on every other.
+  for (
+    const text of [
+      "[servr]\n",
+      "[log]\nlevl = 'info'\n",
+      "[warm]\nbudget_gb = 'much'\n",
+      "[server]\nprot = 9300\n",
+      "stray\n",
+      "keep = []\n",
+    ]
+  ) {
+    files["/home/u/.config/hyperswap/hyperswap.toml"] = text;
+    assert.equal(await find({}), null, text);
+  }
   files["/home/u/.config/hyperswap/hyperswap.toml"] = "[server\n";
   for (const [flags, env] of [[{}, {}], [{ port: "0" }, {}], [{ port: "x" }, {}]] as const) {
     assert.equal(await find(flags, env), null);
