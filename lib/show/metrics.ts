@@ -33,7 +33,9 @@ export function openMetrics(services: Services): Metrics {
     for (const show of gauges) await show(snapshot);
     // as: the type was fixed by the first format, and the registry takes either.
     registry.setContentType(contentType as typeof PROMETHEUS);
-    return { contentType, text: await registry.metrics() };
+    const text = await registry.metrics();
+    renameCounters(registry);
+    return { contentType, text };
   };
   return {
     page(accept) {
@@ -48,6 +50,15 @@ export function openMetrics(services: Services): Metrics {
 
 const OPEN_METRICS = Registry.OPENMETRICS_CONTENT_TYPE;
 const PROMETHEUS = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** Writing OpenMetrics takes the suffix from the counters' names, and leaves it off for every page thereafter. */
+function renameCounters(registry: Registry): void {
+  for (const metric of registry.getMetricsAsArray()) {
+    if (metric instanceof Counter && "name" in metric && typeof metric.name === "string") {
+      metric.name = `${metric.name.replace(/_total$/, "")}_total`;
+    }
+  }
+}
 
 /** Prometheus names both with a weight each; the text format counts where neither is named. */
 export function wantsOpenMetrics(accept: string | null): boolean {

@@ -99,6 +99,8 @@ Deno.test("OpenMetrics goes to who asks for it: its type, its end mark, and ever
   assert.match(plain.contentType, /^text\/plain; version=0\.0\.4/);
   assert.ok(open.text.endsWith("# EOF\n"));
   assert.ok(!plain.text.includes("# EOF"));
+  // In the text format, the family has its sample's name, also after a page in the other format.
+  assert.match(plain.text, /# TYPE hyperswap_late_hand_offs_total counter\nhyperswap_late_hand_offs_total 0/);
   const families = open.text.split("\n").filter((line) => line.startsWith("# TYPE "));
   assert.equal(new Set(families.map((line) => line.split(" ")[2])).size, families.length);
   // A counter's family has no suffix there, its sample has.
