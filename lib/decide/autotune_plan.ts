@@ -10,6 +10,7 @@ import { canGenerate } from "./benchmark_plan.ts";
 import type { TuningState } from "./card_state.ts";
 import { isComfyBusy } from "./lane.ts";
 import { allProfiles, valueOn, within } from "./profiles.ts";
+import { refuseUnknown } from "./switch_plan.ts";
 
 /** Values that are chosen where nothing was said: enough to see a slope. */
 const USUAL_STEPS = 7;
@@ -61,7 +62,7 @@ export function planSweep(
 }
 
 /** Why a sweep can't begin now, however well it was asked for; null: it can. */
-function objectionTo({ arbiter, card }: SweepAround, { workload }: SweepRequest): Refusal | null {
+function objectionTo({ arbiter, card }: SweepAround, { workload, model }: SweepRequest): Refusal | null {
   if (arbiter.sample === null) return refusal("unavailable", "The first sample isn't in yet", "Try again in a second");
   const tenant = workload === "ollama" ? arbiter.sample.ollama : arbiter.sample.comfy;
   const name = workload === "ollama" ? "Ollama" : "ComfyUI";
@@ -71,6 +72,8 @@ function objectionTo({ arbiter, card }: SweepAround, { workload }: SweepRequest)
   if (tenant.isRemote) {
     return refusal("unavailable", `${name} runs on another host`, "What is measured there says nothing of this card");
   }
+  const unfit = workload === "ollama" && model !== null ? objectionToModel(model, arbiter.sample) : null;
+  if (unfit !== null) return unfit;
   if (isComfyBusy(arbiter)) {
     const hint = "A sweep would measure its work, too: try again when its queue is empty";
     return refusal("busy", "ComfyUI is executing", hint);
@@ -79,6 +82,15 @@ function objectionTo({ arbiter, card }: SweepAround, { workload }: SweepRequest)
     return refusal("busy", `The governor holds the card: ${card.governor.reason}`, "Wait until it has cooled down");
   }
   return null;
+}
+
+/** ComfyUI's checkpoints are known only when it is asked; Ollama's models are listed in every sample. */
+function objectionToModel(model: string, sample: Sample): Refusal | null {
+  const entry = sample.ollama.installed.find(({ name }) => isSameModel(name, model));
+  if (entry === undefined) return refuseUnknown(model, sample);
+  if (canGenerate(entry)) return null;
+  const message = `${entry.name} generates no text here: there is no decoding to measure`;
+  return refusal("invalid_input", message, "Name a model that does, or none: one is chosen");
 }
 
 /** The model that a sweep of Ollama takes by itself: one that is loaded, else the smallest; null: none generates. */

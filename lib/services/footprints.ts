@@ -65,7 +65,7 @@ export function fieldsOfLearned(
     list.map(({ peakBytes, stepMs }) => ({ workflow, peak_gb: toGib(peakBytes), step_ms: round(stepMs) }))
   );
   const names = [...new Set([...Object.keys(footprints), ...Object.keys(workflows)])];
-  return { measured, runs, message: `Measured what was taken by ${names.join(", ")}` };
+  return { measured, runs, message: `Measured what was taken by ${names.join("; ")}` };
 }
 
 function rowsIn(value: unknown): readonly Readonly<Record<string, unknown>>[] {

@@ -115,6 +115,10 @@ Deno.test("a stop in the middle of a step keeps the step as cut short, tells of 
 
 Deno.test("Ollama's decoding gains by the memory's clock, with a model that was chosen: the smallest that generates", async () => {
   await using scene = await openSweepScene();
+  const { autotune } = scene.house.services;
+  const ofModel = (model: string) => () => autotune.admit({ ...SHORT, workload: "ollama", model });
+  assert.throws(ofModel("llama3.1:9b"), { code: "not_found", message: /llama3\.1:9b/ });
+  assert.throws(ofModel("nomic-embed-text"), { code: "invalid_input", message: /generates no text/ });
   const request = { ...SHORT, workload: "ollama", knob: "mem_offset_mhz", start: 1_500, stop: 1_500 } as const;
   const { end, bestValue, gainPct } = await scene.until(begin(scene, request).answer);
   assert.deepEqual([end, bestValue], ["improved", 1_500]);
