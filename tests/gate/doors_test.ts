@@ -5,7 +5,7 @@ import { LabClock } from "../../lib/lab/lab_clock.ts";
 import type { Admission } from "../../lib/model/admission.ts";
 import type { Log } from "../../lib/model/ports.ts";
 import { portOf } from "../../lib/upstream/locality.ts";
-import { requestText, Upstream, Wire } from "./gate_scene.ts";
+import { inTime, requestText, Upstream, Wire } from "./gate_scene.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 const nobody: Admission = { offer: () => Promise.resolve({ kind: "lapsed" }) };
@@ -64,7 +64,7 @@ Deno.test("what runs when the service stops may end, as long as is configured or
     assert.equal(client.end, "open");
     if (how === "the time is over") await clock.advance(1_000);
     else hurry.abort();
-    await closing;
+    await inTime(closing, () => "for the gate to close");
     assert.equal(await client.ended(), "");
     client.close();
   }

@@ -51,6 +51,20 @@ Deno.test("what the upstream refuses after that is an event of the stream", asyn
   assert.equal(eventsOf(client.received), 'event: error\ndata: {"type":"error", "error":{"message":"no"}}');
 });
 
+Deno.test("an answer that is no stream of events isn't put into one, whatever its frame", async () => {
+  for (const [head, error] of [["500 Internal Server Error", '{"error":"late"}'], ["200 OK", '{"id":"whole"}']]) {
+    await using scene = await openScene();
+    const { client, offer } = await holdFor(scene, "/v1/completions", 15_000);
+    offer.pass({ heldMs: 15_000, reason: "released" });
+    const wire = await scene.upstream.wire(0);
+    await wire.see(BODY);
+    const fields = "Content-Type: application/json\r\nTransfer-Encoding: chunked";
+    await wire.send(`HTTP/1.1 ${head}\r\n${fields}\r\n\r\n${error?.length.toString(16)}\r\n${error}\r\n0\r\n\r\n`);
+    await client.see("0\r\n\r\n");
+    assert.equal(eventsOf(client.received), `data: ${error}`);
+  }
+});
+
 Deno.test("a deadline that passes after that is one, too", async () => {
   await using scene = await openScene();
   const { client, offer } = await holdFor(scene, "/v1/responses", 15_000);

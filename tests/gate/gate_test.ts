@@ -112,6 +112,18 @@ Deno.test("HTTP/1.0 gets what it would get without a gate", async () => {
   assert.equal(await client.ended(), "HTTP/1.0 200 OK\r\n\r\nwithout an end");
 });
 
+Deno.test("an answer without a length ends with the connection, on both sides", async () => {
+  await using scene = await openScene();
+  const client = await scene.client();
+  await client.send(requestText("GET /u"));
+  const wire = await scene.upstream.wire(0);
+  await wire.see("\r\n\r\n");
+  await wire.send("HTTP/1.1 200 OK\r\n\r\nwithout an end");
+  await client.see("without an end");
+  wire.close();
+  assert.equal(await client.ended(), "HTTP/1.1 200 OK\r\n\r\nwithout an end");
+});
+
 Deno.test("a broken answer breaks for the client in the same place", async () => {
   await using scene = await openScene();
   for (
@@ -155,6 +167,19 @@ Deno.test("a WebSocket passes both ways, bytes that come with the handshake incl
   assert.deepEqual(scene.gate.open(), { ollama: 0, comfyui: 1 });
   client.close();
   await wire.ended();
+});
+
+Deno.test("a WebSocket that the server ends is ended for the client", async () => {
+  await using scene = await openScene({ tenant: "comfyui" });
+  const client = await scene.client();
+  await client.send(requestText("GET /ws", { headers: ["Upgrade: websocket", "Connection: Upgrade"] }));
+  const wire = await scene.upstream.wire(0);
+  await wire.see("\r\n\r\n");
+  await wire.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n\x88");
+  wire.close();
+  assert.match(await client.ended(), /^HTTP\/1\.1 101 /);
+  await scene.clock.settle();
+  assert.equal(scene.gate.open().comfyui, 0);
 });
 
 Deno.test("an upgrade that is refused, or that is none", async () => {
@@ -209,6 +234,30 @@ Deno.test("a connection that the upstream closed meanwhile costs no request", as
   }
 });
 
+for (const [method, isRepeated] of [["GET", true], ["DELETE", false], ["POST", false]] as const) {
+  Deno.test(`a ${method} that a closing connection swallowed is ${isRepeated ? "asked again" : "not repeated"}`, async () => {
+    await using scene = await openScene();
+    const client = await scene.client();
+    await client.send(requestText("GET /before"));
+    const first = await scene.upstream.wire(0);
+    await first.see("/before");
+    await first.send(answerText("before"));
+    await client.see("before");
+    await client.send(requestText(`${method} /swallowed`));
+    await first.see("/swallowed");
+    first.close();
+    if (isRepeated) {
+      const second = await scene.upstream.wire(1);
+      await second.see("/swallowed");
+      await second.send(answerText("again"));
+      await client.see("again");
+    } else {
+      assert.ok((await client.ended()).endsWith("before"));
+      assert.equal(scene.upstream.wires.length, 1);
+    }
+  });
+}
+
 for (
   const [what, text] of [
     ["two lengths", "POST /u HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"],
@@ -217,6 +266,9 @@ for (
       "POST /u HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
     ["a space before the colon", "GET /u HTTP/1.1\r\nHost : h\r\n\r\n"],
+    ["a bare line feed", "GET /u HTTP/1.1\r\nHost: h\r\nX: a\nContent-Length: 5\r\n\r\n"],
+    ["a bare carriage return", "GET /u HTTP/1.1\r\nHost: h\r\nX: a\rY: b\r\n\r\n"],
+    ["a field without a name", "GET /u HTTP/1.1\r\nHost: h\r\n: a\r\n\r\n"],
     ["a folded line", "GET /u HTTP/1.1\r\nHost: h\r\n x\r\n\r\n"],
     ["no HTTP", "\x16\x03\x01\x02\r\n\r\n"],
     ["CONNECT", "CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n"],

@@ -10,19 +10,27 @@ const IN_BAND = `HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransf
 }\r\n${OOM}\r\n0\r\n\r\n`;
 
 /** Answers each connection's request with the next of these. */
-async function play(replies: readonly string[], scene: Scene): Promise<Wire> {
+async function play(replies: readonly string[], scene: Scene, body = BODY): Promise<Wire> {
   const client = await scene.client();
-  await client.send(requestText("POST /api/generate", { body: BODY }));
+  await client.send(requestText("POST /api/generate", { body }));
   (await scene.admission.next(0)).pass({ reason: "fits" });
   for (const [at, reply] of replies.entries()) {
     const wire = await scene.upstream.wire(at);
-    await wire.see(BODY);
+    await wire.see(body);
     await wire.send(reply);
   }
   return client;
 }
 
 const RETRY = { kind: "retry", heldMs: 1_234, reason: "released" } as const;
+
+Deno.test("a long body is kept whole for the second try", async () => {
+  await using scene = await openScene();
+  scene.admission.retry = RETRY;
+  const body = JSON.stringify({ model: "big", images: ["x".repeat(200_000)] });
+  const client = await play([REFUSED, answerText("answer")], scene, body);
+  await client.see("answer");
+});
 
 for (const [what, refusal] of [["as a status", REFUSED], ["in the stream", IN_BAND]] as const) {
   Deno.test(`refused ${what}: sent once more, and only that answer is seen`, async () => {
