@@ -5,7 +5,8 @@ import { LabClock } from "../../lib/lab/lab_clock.ts";
 import type { Admission } from "../../lib/model/admission.ts";
 import type { Log } from "../../lib/model/ports.ts";
 import { portOf } from "../../lib/upstream/locality.ts";
-import { inTime, requestText, Upstream, Wire } from "./gate_scene.ts";
+import { requestText, Upstream, Wire } from "./gate_scene.ts";
+import { inTime } from "./in_time.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 const nobody: Admission = { offer: () => Promise.resolve({ kind: "lapsed" }) };

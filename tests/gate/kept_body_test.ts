@@ -4,7 +4,8 @@ import { ClientConnection } from "../../lib/gate/client_connection.ts";
 import { KeptBytes } from "../../lib/gate/kept_body.ts";
 import { Socket } from "../../lib/gate/socket.ts";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
-import { answerText, HandAdmission, inTime, requestText, Upstream, Wire } from "./gate_scene.ts";
+import { answerText, HandAdmission, requestText, Upstream, Wire } from "./gate_scene.ts";
+import { inTime } from "./in_time.ts";
 
 const BODY = JSON.stringify({ model: "m", prompt: "x".repeat(100) });
 const log = { debug() {}, info() {}, warn() {}, error() {} };
