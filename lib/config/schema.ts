@@ -181,7 +181,9 @@ const governor = z.strictObject({
   enabled: z.boolean().default(true).describe("whether the governor acts on heat"),
   hot_margin_c: z.number().min(0).default(8).describe("°C below the card's slowdown threshold from which it is hot"),
   hot_c: z.number().min(30).default(83).describe("°C from which a card is hot that names no threshold"),
-  memory_hot_c: z.number().min(30).default(100).describe("°C from which its memory is hot"),
+  memory_hot_c: z.number().min(30).default(100).describe(
+    "°C from which its memory is hot; the card's own limit where that is lower",
+  ),
   recover_margin_c: z.number().min(0).default(5).describe("°C below hot from which a sample is good"),
   bad_samples: z.int().min(1).default(5).describe("bad samples in a row before the next rung"),
   good_samples: z.int().min(1).default(30).describe("good samples in a row before a rung is left"),

@@ -57,13 +57,19 @@ export function hotOf(slowdownC: number | null, policy: GovernorPolicy): number 
   return slowdownC === null ? policy.hotFallbackC : slowdownC - policy.hotMarginC;
 }
 
+/** The same of its memory: what is configured, or the card's own limit where that is lower. */
+export function memoryHotOf(memoryMaxC: number | null, policy: GovernorPolicy): number {
+  return memoryMaxC === null ? policy.memoryHotC : Math.min(policy.memoryHotC, memoryMaxC);
+}
+
 export function heatOf(gpu: GpuState, policy: GovernorPolicy): Heat {
   if (!gpu.available) {
     // A card that was never there, or sleeps, has no sensor to be blind.
     return gpu.kind === "asleep" || gpu.facts === null ? { kind: "none" } : { kind: "unknown", why: gpu.reason };
   }
   const { temperatureC, memoryTemperatureC, throttleReasons } = gpu.reading;
-  const hotC = hotOf(gpu.facts.thresholds.slowdownC, policy);
+  const { slowdownC, memoryMaxC } = gpu.facts.thresholds;
+  const [hotC, memoryHotC] = [hotOf(slowdownC, policy), memoryHotOf(memoryMaxC, policy)];
   // Nothing that a card without eyes says of its heat may be believed, good or bad.
   if (temperatureC === null) return { kind: "unknown", why: "the card gives no temperature" };
   const throttled = throttleWhy(throttleReasons, policy.throttleMask);
@@ -71,10 +77,12 @@ export function heatOf(gpu: GpuState, policy: GovernorPolicy): Heat {
   if (temperatureC >= hotC) {
     return { kind: "bad", why: `the core is at ${temperatureC} °C, hot from ${hotC} °C` };
   }
-  if (memoryTemperatureC !== null && memoryTemperatureC >= policy.memoryHotC) {
-    return { kind: "bad", why: `the memory is at ${memoryTemperatureC} °C, hot from ${policy.memoryHotC} °C` };
+  if (memoryTemperatureC !== null && memoryTemperatureC >= memoryHotC) {
+    return { kind: "bad", why: `the memory is at ${memoryTemperatureC} °C, hot from ${memoryHotC} °C` };
   }
-  return temperatureC <= hotC - policy.recoverMarginC ? { kind: "good" } : { kind: "between" };
+  const isCoolAgain = temperatureC <= hotC - policy.recoverMarginC &&
+    (memoryTemperatureC === null || memoryTemperatureC <= memoryHotC - policy.recoverMarginC);
+  return isCoolAgain ? { kind: "good" } : { kind: "between" };
 }
 
 /** The driver's 64-bit mask comes as a number; the bits asked for lie in its low 32. */

@@ -29,9 +29,20 @@ Deno.test("hot is 83 °C where the card names no threshold", () => {
   assert.equal(heatOf(bare as typeof gpu, POLICY).kind, "bad"); // the same state with other facts
 });
 
+Deno.test("memory is hot from the card's own limit where that is lower, and good up to 5 °C below", () => {
+  const kindAt = (memoryC: number, memoryMaxC: number | null) => {
+    const { gpu } = second({ memoryC });
+    const own = { ...gpu, facts: { ...gpu.facts!, thresholds: { ...gpu.facts!.thresholds, memoryMaxC } } };
+    return heatOf(own as typeof gpu, POLICY).kind; // the same state with other facts
+  };
+  assert.deepEqual([95, 96, 99, 100].map((memoryC) => kindAt(memoryC, null)), ["good", "between", "between", "bad"]);
+  assert.deepEqual([90, 91, 94, 95].map((memoryC) => kindAt(memoryC, 95)), ["good", "between", "between", "bad"]);
+  assert.equal(kindAt(100, 110), "bad");
+});
+
 Deno.test("hot memory and each of the throttle reasons 0x20, 0x40, 0x80 make a sample bad; a power cap doesn't", () => {
   const seconds: Second[] = [
-    { memoryC: 99 },
+    { memoryC: 95 },
     { memoryC: 100 },
     { throttle: 0x4 },
     { throttle: 0x20 },
