@@ -23,11 +23,10 @@ function rivals(path: string): Readonly<Record<string, string>> {
   };
 }
 
-async function installed(path: string): Promise<[string, string][]> {
+async function installed(path: string, names: readonly string[] | undefined): Promise<[string, string][]> {
+  const wanted = Object.entries(rivals(path)).filter(([name]) => names?.includes(name) ?? true);
   const all = await Promise.all(
-    Object.entries(rivals(path)).map(async ([name, line]) =>
-      await has(line.split(" ")[0] ?? "") ? [[name, line] as [string, string]] : []
-    ),
+    wanted.map(async ([name, line]) => await has(line.split(" ")[0] ?? "") ? [[name, line] as [string, string]] : []),
   );
   return all.flat();
 }
@@ -38,9 +37,9 @@ async function installed(path: string): Promise<[string, string][]> {
  */
 const fetchMemory = () => ran(`dd if=/dev/zero of=/dev/null bs=${Math.round(FILE_BYTES * 1.1)} count=1 status=none`);
 
-/** Ours and theirs, each from cold, in another order each time: what follows upon what matters. */
-export async function rounds(given: WarmBench, count: number): Promise<Round[]> {
-  const turns = [["ours", ""] as const, ...await installed(given.file.path)];
+/** Ours and theirs (default all), each from cold, in another order each time: what follows upon what matters. */
+export async function rounds(given: WarmBench, count: number, names?: readonly string[]): Promise<Round[]> {
+  const turns = [["ours", ""] as const, ...await installed(given.file.path, names)];
   const done: Round[] = [];
   for (let round = 0; round < count; round++) {
     const ms: Record<string, number> = {};
@@ -89,10 +88,10 @@ function timesAsFastAsLuckiest(done: readonly Round[], names: readonly string[])
 export function comparisons(done: readonly Round[], where: string, bars: Readonly<Record<string, number>>): Figure[] {
   const note = where;
   const n = done.length;
-  const speeds = ["ours", "dd", "dd direct", "fio", "cat", "vmtouch"].map((name): Figure => {
+  const speeds = ["ours", "dd", "dd direct", "fio", "cat", "vmtouch"].flatMap((name): Figure[] => {
     const middle = median(done.flatMap(({ ms }) => ms[name] ?? []));
-    const value = middle === null ? null : FILE_BYTES / middle / 1e6;
-    return { name: `warm: ${name}`, value, unit: "GB/s", bar: null, n, note };
+    if (middle === null) return [];
+    return [{ name: `warm: ${name}`, value: FILE_BYTES / middle / 1e6, unit: "GB/s", bar: null, n, note }];
   });
   const groups = { "best of dd, dd direct, fio": ["dd", "dd direct", "fio"], cat: ["cat"], "vmtouch -t": ["vmtouch"] };
   const ratios = Object.entries(groups).map(([name, names]): Figure => {
