@@ -9,6 +9,9 @@ import { allProfiles, AUTO, BUILT_IN, objectionTo, objectionToProfile } from "./
 /** How long a machine may take to fall asleep. */
 const FANS_REST_MS = 120_000;
 
+/** Profiles of one's own that are kept: each stands in the book, and in every answer that lists them. */
+const MOST_PROFILES = 64;
+
 type Of<K extends TuneRequest["kind"]> = Extract<TuneRequest, { kind: K }>;
 type Refusal = Extract<TuneReply, { kind: "refused" }>;
 
@@ -95,6 +98,13 @@ function takeSave(state: TuningState, request: Of<"save">, asking: Asking): Tuni
       code: "invalid_input",
       message: `Cannot save the profile ${JSON.stringify(name)}: ${objection}`,
       hint: "hyperswap overclock shows the profiles there are and what this card allows",
+    });
+  }
+  if (state.profiles.length >= MOST_PROFILES && !state.profiles.some((known) => known.name === name)) {
+    return refuse(state, asking, {
+      code: "busy",
+      message: `Cannot save the profile ${JSON.stringify(name)}: ${MOST_PROFILES} are kept`,
+      hint: "Delete one first: hyperswap overclock delete",
     });
   }
   const profile: Profile = { name, isBuiltIn: false, values, measured: {} };

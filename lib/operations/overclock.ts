@@ -93,7 +93,7 @@ export const saveProfile = define({
   }),
   aliases: { lock_core_max: "lock_core_mhz" },
   output: ChangeWire,
-  fails: ["invalid_input", "unavailable"],
+  fails: ["invalid_input", "busy", "unavailable"],
   http: ROUTES["save-profile"],
   cli: { words: ["overclock", "save"], positional: ["name"] },
   tool: { name: "save_overclock_profile", idempotent: true },

@@ -139,6 +139,15 @@ Deno.test("a profile saved on trial is applied, and gone again unless confirmed"
   assert.deepEqual(world.state.profiles, []);
 });
 
+Deno.test("no more than 64 profiles are kept; one that is kept can still be changed", () => {
+  const world = openWorld();
+  const save = (name: string) => world.ask({ kind: "save", name, values: { fan: 50 }, confirmMs: null })?.kind;
+  for (let n = 0; n < 64; n++) assert.notEqual(save(`p${n}`), "refused");
+  assert.equal(save("p64"), "refused");
+  assert.notEqual(save("p63"), "refused");
+  assert.equal(world.state.profiles.length, 64);
+});
+
 Deno.test("values are checked against the card, and the refusal says what it allows", () => {
   const world = openWorld();
   const reply = world.ask(lever("power_limit_w", 400));
