@@ -30,15 +30,21 @@ export const bench: Bench = {
       figure("its gain, furthest from the truth", furthest(found), { atMost: 0.6 }, SEEDS.length, "points"),
       figure("a flat card is called flat", share(flats, ({ end }) => end === "flat"), { atLeast: 100 }, SEEDS.length),
       figure("the most a flat card came out at", Math.max(...claimed), { atMost: 1 }, SEEDS.length),
+      ...await decoding(),
+      ...await locks(),
       ...await broken(),
       figure("cards off stock after a cancel", await cancels(), { atMost: 0 }, CANCELS, "cards"),
     ];
   },
 };
 
-async function eachSeed(silicon: Partial<Silicon>, request: SweepRequest): Promise<readonly SweepResult[]> {
+async function eachSeed(
+  silicon: Partial<Silicon>,
+  request: SweepRequest,
+  seeds: readonly number[] = SEEDS,
+): Promise<readonly SweepResult[]> {
   const results: SweepResult[] = [];
-  for (const seed of SEEDS) {
+  for (const seed of seeds) {
     await using scene = await openSweepScene({ seed, silicon });
     results.push(await scene.until(sweep(scene, request)));
     if (scene.offStock().length > 0) throw new Error(`Seed ${seed} left ${scene.offStock().join(", ")} off stock`);
@@ -48,6 +54,43 @@ async function eachSeed(silicon: Partial<Silicon>, request: SweepRequest): Promi
 
 function sweep(scene: SweepScene, request: SweepRequest, signal = new AbortController().signal): Promise<SweepResult> {
   return scene.house.services.autotune.sweep(request, { signal, progress: () => {} });
+}
+
+/** Ollama's decoding, bound by the memory's clock: an offset of 1,500 MHz is 750 MHz more of 11,251; power is nothing. */
+async function decoding(): Promise<readonly Figure[]> {
+  const ollama = { ...SWEEP, workload: "ollama" } as const;
+  const offset = { ...ollama, knob: "mem_offset_mhz", start: 500, stop: 1_500, step: 500 } as const;
+  const gains = await eachSeed({ noise: NOISE }, offset);
+  const flats = await eachSeed({ noise: NOISE }, { ...ollama, start: 280, stop: 370, step: 45 });
+  const truth = 750 / 11_251 * 100;
+  return [
+    figure(
+      "ollama: a memory offset that gains is found",
+      share(gains, ({ end, bestValue }) => end === "improved" && bestValue === 1_500),
+      { atLeast: 100 },
+      SEEDS.length,
+    ),
+    figure(
+      "ollama: its gain, furthest from the truth",
+      Math.max(...gains.map(({ gainPct }) => Math.abs((gainPct ?? 0) - truth))),
+      { atMost: 0.6 },
+      SEEDS.length,
+      "points",
+    ),
+    figure("ollama: power is called flat", share(flats, ({ end }) => end === "flat"), { atLeast: 100 }, SEEDS.length),
+  ];
+}
+
+/** Whole sweeps of both locks on both workloads: no lock beats none, and the one that holds back is never called best. */
+async function locks(): Promise<readonly Figure[]> {
+  const results: SweepResult[] = [];
+  for (const knob of ["lock_core_mhz", "lock_mem_mhz"] as const) {
+    for (const workload of ["ollama", "comfy"] as const) {
+      results.push(...await eachSeed({ noise: NOISE }, { ...SWEEP, knob, workload, repeats: 2 }, SEEDS.slice(0, 2)));
+    }
+  }
+  const { length } = results;
+  return [figure("locks: called flat", share(results, ({ end }) => end === "flat"), { atLeast: 100 }, length)];
 }
 
 /** Each way a card can break, by the fastest stable value that is told and by what is left. */
