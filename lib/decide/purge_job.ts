@@ -7,6 +7,7 @@ import type { ArbiterEffect, ArbiterEvent, FreeReply, Generation } from "../mode
 import type { BarrierReading, Sample } from "../model/sample.ts";
 import { type Bytes, GIB, type MonotonicMs } from "../model/units.ts";
 import type { JobContext, JobStep } from "./job.ts";
+import { baselineAt, type Level, noteLevel } from "./purge_baseline.ts";
 import { concludePurge } from "./purge_result.ts";
 import { bytesOfAll } from "./release.ts";
 
@@ -24,7 +25,9 @@ export interface PurgeJob {
   /** `quiet`: not yet 1 s after the last prompt; `asking`: queue reads and `/free` under way; `falling`: sent. */
   readonly phase: "quiet" | "asking" | "falling";
   readonly pids: readonly number[];
-  /** What ComfyUI held just before `/free` was sent, by readings: a sample may be a second old. Null before the second. */
+  /** What was read since it was asked, until `/free`'s answer tells when it went out. */
+  readonly levels: readonly Level[];
+  /** What ComfyUI held when `/free` first went out, by readings: a sample may be a second old. Null until that is known. */
   readonly bytesBefore: Bytes | null;
   /** Why the driver can't be read (any more); null while it can. */
   readonly blindness: string | null;
@@ -75,6 +78,7 @@ export function startPurge(order: PurgeOrder, context: JobContext): PurgeStep {
     startedMs: atMs,
     phase: "quiet",
     pids: [],
+    levels: [],
     bytesBefore: null,
     blindness: null,
     sends: 0,
@@ -154,8 +158,7 @@ function giveWay(job: PurgeJob, context: JobContext): PurgeStep {
 
 function ask(job: PurgeJob, reason: string, { atMs, policy }: JobContext): PurgeStep {
   const dueMs = (job.firstSentMs ?? atMs) + policy.purge.ceilingMs;
-  // What it held before it was asked counts for nothing: it may have given that back by itself.
-  const asked = job.sends === 0 ? { ...job, bytesBefore: null, bytesNow: null } : job;
+  const asked = job.sends === 0 ? { ...job, levels: [] } : job;
   const asking: PurgeJob = { ...asked, phase: "asking", dueMs };
   return {
     job: asking,
@@ -185,10 +188,12 @@ function onFree(job: PurgeJob, reply: FreeReply, context: JobContext): PurgeStep
 }
 
 function onSent(job: PurgeJob, reply: Extract<FreeReply, { kind: "sent" }>, context: JobContext): PurgeStep {
+  const firstSentMs = job.firstSentMs ?? reply.sentAtMs;
   const sent: PurgeJob = {
     ...job,
     sends: job.sends + 1,
-    firstSentMs: job.firstSentMs ?? reply.sentAtMs,
+    firstSentMs,
+    bytesBefore: job.bytesBefore ?? baselineAt(job.levels, firstSentMs),
     requestMs: reply.sentAtMs + reply.requestMs - job.startedMs,
   };
   if (context.isComfyBusy) return giveWay(sent, context);
@@ -245,7 +250,9 @@ function weigh(job: PurgeJob, reading: BarrierReading, context: JobContext): Pur
     return job.phase === "falling" ? end(blind, "unconfirmed", context) : goOn(blind);
   }
   if (job.sends === 0 && isBare(bytes, context)) return end({ ...job, bytesNow: bytes }, "nothing_loaded", context);
-  if (job.sends === 0 || job.bytesBefore === null) return goOn(withBaseline(job, bytes));
+  if (job.firstSentMs === null || job.bytesBefore === null) {
+    return goOn(withBaseline(job, { bytes, atMs: reading.atMs }));
+  }
   const { slackBytes, levelMs } = context.policy.purge;
   const isLevel = job.level !== null && Math.abs(bytes - job.level.bytes) <= slackBytes;
   const level = isLevel && job.level !== null ? job.level : { bytes, sinceMs: reading.atMs };
@@ -254,10 +261,11 @@ function weigh(job: PurgeJob, reading: BarrierReading, context: JobContext): Pur
   return end(next, "released", context);
 }
 
-/** The most that two readings in a row showed since it was asked: `/free` may be out any moment from then on. */
-function withBaseline(job: PurgeJob, bytes: Bytes): PurgeJob {
-  if (job.bytesNow === null) return { ...job, bytesNow: bytes };
-  return { ...job, bytesBefore: Math.max(job.bytesBefore ?? 0, Math.min(job.bytesNow, bytes)), bytesNow: bytes };
+/** Not sent yet, or not enough was read by then: what it held as `/free` went out is still to be told. */
+function withBaseline(job: PurgeJob, reading: { readonly bytes: Bytes; readonly atMs: MonotonicMs }): PurgeJob {
+  const levels = noteLevel(job.levels, reading);
+  const bytesBefore = job.firstSentMs === null ? null : baselineAt(levels, job.firstSentMs);
+  return { ...job, levels, bytesBefore, bytesNow: reading.bytes };
 }
 
 function wake(job: PurgeJob, reason: string): ArbiterEffect {

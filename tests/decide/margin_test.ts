@@ -139,6 +139,19 @@ Deno.test("an enqueue that finds an explicit yield of everything under way share
   assert.equal(scene.all("unload").length, 1);
 });
 
+Deno.test("an explicit yield that waits for nothing serves no hand-off: the prompt gets one that is confirmed", () => {
+  const scene = stage();
+  scene.ask({ kind: "yield", models: null, confirm: false });
+  scene.enqueue(1);
+  assert.equal(scene.state.waiting.length, 1);
+  scene.run(50);
+  scene.end(101).run(60);
+  const yields = scene.all("record").filter(({ item }) => item.kind === "yield").map(({ item }) =>
+    item.fields["cause"]
+  );
+  assert.deepEqual(yields, ["yield", "comfy_enqueued"]);
+});
+
 Deno.test("what is kept changes while a yield is under way: a new prompt gets a yield of its own after it", () => {
   const scene = stage(policy({ yield: { keep: ["beta"] } })).load("beta:latest", 102, gib(2));
   scene.sample();

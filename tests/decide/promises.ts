@@ -79,8 +79,8 @@ export class Promises implements Judge {
     if (item.fields["outcome"] !== "released" || this.world === null) return;
     assert.ok(holder === null || !this.#blinded.has(partOf(holder)), "released, though the driver was lost meanwhile");
     if (item.kind === "purge") {
-      const held = this.world.heldWhenAsked.get(holder === null ? -1 : generationOf(holder.job)) ?? 0;
-      return assert.ok(this.world.card.comfyBytes < held, "ComfyUI's memory hasn't fallen since it was asked");
+      const held = this.world.heldWhenSent.get(holder === null ? -1 : generationOf(holder.job)) ?? 0;
+      return assert.ok(this.world.card.comfyBytes < held, "ComfyUI's memory hasn't fallen since /free went out");
     }
     // The record's own field, written by arbiter_records.
     for (const pid of item.fields["pids"] as readonly number[]) {

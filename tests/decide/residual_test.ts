@@ -35,6 +35,8 @@ Deno.test("two looks that agree give it, the smaller one of them", () => {
   assert.equal(isSteady(looks, SLACK), true);
   assert.deepEqual(settleResidual(looks, NO_HISTORY), { bytes: gib(0.5), blindPids: [] });
   assert.equal(isSteady([view({ 1: 3 }, 0.5), view({ 1: 3 }, 0.9)], SLACK), false);
+  const apart = (bytes: number) => [{ usedBytes: 0, processes: [] }, { usedBytes: bytes, processes: [] }];
+  assert.deepEqual([isSteady(apart(SLACK), SLACK), isSteady(apart(SLACK + 1), SLACK)], [true, false]);
   assert.equal(isSteady([view({ 1: 3 })], SLACK), false);
   assert.equal(settleResidual([], NO_HISTORY), null);
 });

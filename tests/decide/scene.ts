@@ -56,6 +56,8 @@ export interface Answers {
   readonly isUnloadHeld?: boolean;
   readonly isPsSilent?: boolean;
   readonly isProbeSilent?: boolean;
+  /** The driver's stream stands still. */
+  readonly isBarrierSilent?: boolean;
   readonly probe?: Readonly<Record<number, Partial<RunnerProbe>>>;
   readonly reading?: Parameters<typeof reading>[2];
 }
@@ -246,7 +248,7 @@ export class Scene {
         this.#nextSampleMs = this.atMs + 1_000;
         this.sample();
       }
-      if (this.state.isBarrierOpen) this.read(how.reading ?? {});
+      if (this.state.isBarrierOpen && how.isBarrierSilent !== true) this.read(how.reading ?? {});
       this.respond(how);
     }
     return this;

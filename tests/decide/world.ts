@@ -66,8 +66,9 @@ export class World {
   /** Runners whose model lies half outside VRAM. */
   readonly spilled = new Set<number>();
   queue = 0;
-  /** The most that ComfyUI held when each purge first asked it, and when a /free went out, by generation. */
-  readonly heldWhenAsked = new Map<number, number>();
+  /** What ComfyUI held when each purge's first /free went out, by the driver's book or its last word before, by generation. */
+  readonly heldWhenSent = new Map<number, number>();
+  #lastReadBytes = 0;
   gpuKind: "there" | "wedged" = "there";
   isOwnOpen = false;
   isProcOk = true;
@@ -243,6 +244,7 @@ export class World {
     this.#nextReadingMs = this.nowMs + this.random.pick([1, 1, 2, 5, 30, 105]);
     if (this.gpuKind !== "there" || !this.state.isBarrierOpen) return;
     const smPctByPid = this.random.next() < 0.1 ? this.#work() : null;
+    this.#lastReadBytes = this.card.comfyBytes;
     this.send({ type: "reading", reading: this.card.read(this.nowMs, this.random, smPctByPid) });
   }
 
@@ -352,20 +354,16 @@ export class World {
 
   #free(generation: number): void {
     const free: Free = { generation, isOver: false };
-    if (!this.heldWhenAsked.has(generation)) this.heldWhenAsked.set(generation, this.card.comfyBytes);
     this.#frees.push(free);
     this.#after(this.random.whole(101, 140), () => {
       if (free.isOver) return;
       free.isOver = true;
       const reply = this.#freeReply();
-      // It goes out only now: what ComfyUI has grown by since it was asked is for /free to give back as well.
-      if (reply.kind === "sent") this.#holdsWhenSent(generation);
+      const isFirst = reply.kind === "sent" && !this.heldWhenSent.has(generation);
+      // What it gave back between that reading and /free nobody can tell from what /free gave back.
+      if (isFirst) this.heldWhenSent.set(generation, Math.max(this.card.comfyBytes, this.#lastReadBytes));
       this.send({ type: "freeReplied", generation, reply });
     });
-  }
-
-  #holdsWhenSent(generation: number): void {
-    this.heldWhenAsked.set(generation, Math.max(this.heldWhenAsked.get(generation) ?? 0, this.card.comfyBytes));
   }
 
   #freeReply(): FreeReply {
