@@ -109,11 +109,8 @@ export interface WarmProgress {
  */
 export type WarmEnd = "done" | "cancelled" | "evicting" | "cgroup_limit" | "memory_floor" | "changed";
 
-/**
- * How bytes were moved, as of the last of them: faulted in by huge pages, or beside others spliced to nowhere without a
- * copy; read where the file system can do neither.
- */
-export type WarmMethod = "fault" | "splice" | "read";
+/** How bytes were moved: spliced to nowhere without a copy, or read where the file system can't splice. */
+export type WarmMethod = "splice" | "read";
 
 export interface WarmOutcome {
   readonly path: string;

@@ -2,7 +2,7 @@
 import { ErrnoError } from "../../ffi/errno.ts";
 import type { FileDrain } from "../../ffi/file_drain.ts";
 import type { Libc } from "../../ffi/libc.ts";
-import type { FileRange, Mapping, PageCalls } from "../../ffi/page_calls.ts";
+import type { Mapping, PageCalls } from "../../ffi/page_calls.ts";
 import { FIRST_CHUNK, nextChunk } from "../decide/warm_chunk.ts";
 import { type Fate, objectionToWarm, stopOfWarm } from "../decide/warm_room.ts";
 import { Failure } from "../model/failure.ts";
@@ -10,13 +10,11 @@ import type { WarmEnd } from "../model/page_cache.ts";
 import type { Clock } from "../model/ports.ts";
 import { type Bytes, MIB } from "../model/units.ts";
 import { disksOf } from "../sample/disks.ts";
-import { hasHugeFaults } from "../sample/huge_faults.ts";
 import { type MemoryRoom, readMemoryRoom } from "../sample/memory_room.ts";
 import { type OpenedFile, openInside } from "../sample/open_inside.ts";
 import { countByCachestat } from "../sample/residency_counted.ts";
 import { PROBE_SAMPLES } from "../sample/residency_interval.ts";
 import { lookAtPages } from "../sample/residency_sampled.ts";
-import { HugeReader } from "./huge_reader.ts";
 import { WarmPacer } from "./warm_pacer.ts";
 import { SharedProgress, type WarmOrder, type WarmResult } from "./warm_protocol.ts";
 
@@ -71,8 +69,6 @@ class WarmRun {
   readonly #file: OpenedFile;
   readonly #shared: SharedProgress;
   readonly #pacer: WarmPacer;
-  /** Null where the kernel has no better way than the drain's. */
-  readonly #huge: HugeReader | null;
   #doneBytes = 0;
   #advised: WarmPacer["advice"] | null = null;
   /** The kernel reads ahead although it was told not to. */
@@ -86,7 +82,6 @@ class WarmRun {
     this.#shared = new SharedProgress(order.shared);
     const disks = disksOf(tools.libc, file.stat.device, order);
     this.#pacer = new WarmPacer({ clock: tools.clock, disks, shared: this.#shared, bytesPerS: order.bytesPerS });
-    this.#huge = hasHugeFaults(tools.libc, order) ? new HugeReader(tools.pages, file.fd) : null;
     this.#lookAtMs = tools.clock.monotonicMs() + LOOK_EVERY_MS;
     this.#shared.set("sizeBytes", file.stat.sizeBytes);
   }
@@ -106,12 +101,10 @@ class WarmRun {
     } catch (error) {
       mapping?.unmap();
       throw error;
-    } finally {
-      this.#huge?.release();
     }
     return {
       ...ended,
-      method: this.#shared.method,
+      method: this.#tools.drain.method,
       sizeBytes,
       doneBytes: this.#doneBytes,
       diskBytes: pages.usage("thread").readBytes - readBefore,
@@ -158,7 +151,6 @@ class WarmRun {
     const isSlowingDown = advice === "random" && this.#advised === "sequential";
     if (advice !== this.#advised) pages.advise(fd, advice);
     this.#advised = advice;
-    if (advice === "random") this.#huge?.release();
     if (isSlowingDown || (advice === "random" && this.#isReadAhead)) {
       pages.advise(fd, "dontNeed", { offset: this.#doneBytes, length: AHEAD });
     }
@@ -166,24 +158,17 @@ class WarmRun {
 
   /** A chunk takes several calls, and a cancel isn't kept waiting for more than one of them. */
   #readChunk(bytes: Bytes): Bytes {
+    const { drain } = this.#tools;
     let read = 0;
     while (read < bytes && !(read > 0 && this.#shared.isCancelled)) {
-      const got = this.#readSome({ offset: this.#doneBytes, length: bytes - read });
+      const got = drain.read(this.#file.fd, { offset: this.#doneBytes, length: bytes - read });
       if (got === 0) break;
       read += got;
       this.#doneBytes += got;
       this.#shared.set("doneBytes", this.#doneBytes);
     }
+    this.#shared.method = drain.method;
     return read;
-  }
-
-  /** A fault brings in more than it was asked for: beside others exactly a chunk is read. */
-  #readSome(range: FileRange): Bytes {
-    const { drain } = this.#tools;
-    const faulted = this.#pacer.advice === "sequential" ? this.#huge?.read(range) ?? null : null;
-    const got = faulted ?? drain.read(this.#file.fd, range);
-    this.#shared.method = faulted === null ? drain.method : "fault";
-    return got;
   }
 
   #lookAtMemory(): End | null {
@@ -224,8 +209,7 @@ class WarmRun {
   }
 
   #reserveLock(): Mapping {
-    const whole = { offset: 0, length: this.#file.stat.sizeBytes };
-    const mapping = this.#tools.pages.map(this.#file.fd, { ...whole, faults: "single" });
+    const mapping = this.#tools.pages.map(this.#file.fd, this.#file.stat.sizeBytes);
     try {
       mapping.lockOnFault();
       return mapping;
