@@ -102,6 +102,23 @@ Deno.test("whose return is no creep-back", async (test) => {
     scene.send({ type: "runnersChanged", runners: scene.ollama.runners });
     isSilent(scene);
   });
+  await test.step("one that came while ComfyUI had no work, when its next prompt comes", () => {
+    const scene = handedOver();
+    scene.enqueue(0);
+    scene.run(1_000);
+    creepBack(scene, 102);
+    scene.enqueue(1);
+    scene.sample();
+    isSilent(scene);
+  });
+  await test.step("a load of ours, which was let go because both fit", () => {
+    const scene = handedOver(policy({ needs: { alpha: gib(5) } }));
+    scene.ask({ kind: "switch", model: "alpha", keepAlive: "30m", prompt: null });
+    scene.run(2_100);
+    assert.equal(scene.all("load").length, 1);
+    creepBack(scene, 102);
+    isSilent(scene);
+  });
   await test.step("in mode paused nobody is told of", () => {
     const scene = handedOver();
     scene.setMode("paused");

@@ -97,6 +97,15 @@ Deno.test("without a driver it is ended all the same, and called unconfirmed", (
   assert.equal(scene.value(id, "endRunner").outcome, "unconfirmed");
 });
 
+Deno.test("a card whose residual never held still confirms nothing: ended, and called unconfirmed", () => {
+  const scene = stuck();
+  const id = end(scene);
+  for (let n = 0; n < 15; n++) scene.wait(10).read({ residualBytes: gib(n % 2) });
+  scene.send({ type: "runnerEnded", generation: scene.last("endRunner").generation, reply: { kind: "signalled" } });
+  scene.end(101).run(11_000, { stepMs: 100 });
+  assert.equal(scene.value(id, "endRunner").outcome, "unconfirmed");
+});
+
 Deno.test("the driver never has it back: timeout", () => {
   const scene = stuck();
   const id = end(scene);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Runner } from "../../lib/model/tenants.ts";
 import { Scene } from "./scene.ts";
-import { absent, gib, policy, runner } from "./stories.ts";
+import { absent, gib, policy, row, runner } from "./stories.ts";
 
 const ALPHA = "alpha:latest";
 
@@ -90,6 +90,15 @@ Deno.test("what isn't another client's refusal", async (test) => {
     assert.equal(scene.all("load").length, 1);
     scene.holds(300, "unmanaged", gib(6), "trainer");
     die(scene);
+    isSilent(scene);
+  });
+  await test.step("a row whose weights aren't known yet may have been its own", () => {
+    const scene = stage();
+    scene.send({ type: "runnersChanged", runners: [runner(101, ALPHA)] });
+    scene.ollama = { ...scene.ollama, resident: [row("new:latest")], runners: [runner(101, ALPHA)] };
+    scene.sample();
+    scene.ollama = { ...scene.ollama, resident: [], runners: [] };
+    scene.send({ type: "runnersChanged", runners: [] });
     isSilent(scene);
   });
   await test.step("it was there before we were", () => {

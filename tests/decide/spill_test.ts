@@ -67,6 +67,25 @@ Deno.test("it spills again after its one reload: told of, and left alone for ten
   assert.equal(scene.all("unload").length, 2, "ComfyUI has had work since: it was in the way again");
 });
 
+Deno.test("a runner is idle after three samples at which it did nothing", () => {
+  const scene = new Scene().load(ALPHA, 101, gib(5.6), HALF);
+  scene.sample();
+  scene.wait(1_000).sample();
+  scene.wait(1_000).sample();
+  assert.equal(scene.all("probeRunners").length, 0);
+  scene.wait(1_000).sample();
+  assert.equal(scene.all("probeRunners").length, 1, "the third: it is asked itself before anything is done");
+});
+
+Deno.test("what can't be confirmed gone is not loaded a second time beside itself", () => {
+  const scene = new Scene().load(ALPHA, 101, gib(5.6), HALF);
+  scene.sample();
+  scene.run(20_000, { stepMs: 100 });
+  assert.equal(scene.all("unload").length, 1);
+  assert.equal(scene.recorded("fault")["outcome"], "fault");
+  assert.equal(scene.all("load").length, 0);
+});
+
 Deno.test("a runner that works is not touched", async (test) => {
   await test.step("by its CPU time", () => {
     const scene = spilled();
