@@ -3,6 +3,7 @@
  * samples and cancels arrive as events; what it wants of the card and the lane it tells them in the same step.
  * Read `advance` first. Ways out are in autotune_end.ts; each gives the card back.
  */
+import type { Refusal } from "../model/arbitration.ts";
 import { type BenchOutcome, isSweepEvent, type SweepEvent, type SweepPlan } from "../model/autotune.ts";
 import { type CardSetting, type Lever, LEVERS, type LeverValue } from "../model/card.ts";
 import type { ArbiterEvent } from "../model/events.ts";
@@ -55,9 +56,8 @@ export function reduceAutotune(state: AutotuneState, event: SweepHears, around: 
   if (sweep === null) return silent(state);
   if (event.type === "stopped") return letGo(state, sweep, event.atMs);
   if (event.type === "cardNews") {
-    const isXid = event.news.kind === "xid" && sweep.current !== null;
-    const code = event.news.kind === "xid" ? event.news.code : 0;
-    return isXid ? halt(state, sweep, { why: `The driver reported Xid ${code}`, atMs: event.atMs }) : silent(state);
+    if (event.news.kind !== "xid" || sweep.current === null) return silent(state);
+    return halt(state, sweep, { why: `The driver reported Xid ${event.news.code}`, atMs: event.atMs });
   }
   if (event.type === "sampled") return watch(state, sweep, event);
   if (!isSweepEvent(event)) return silent(state);
@@ -97,23 +97,22 @@ function ask(
   { id, request, atMs }: Extract<SweepEvent, { type: "sweepAsked" }>,
   around: SweepAround,
 ): AutotuneStep {
+  const answer = (refusal: Refusal): AutotuneStep => ({
+    state,
+    effects: [{ kind: "answerSweep", id, reply: { kind: "refused", refusal } }],
+    tells: [],
+  });
   if (state.sweep !== null) {
-    const refusal = {
-      code: "busy" as const,
-      message: `A sweep of ${state.sweep.plan.request.knob} is under way`,
+    const message = `A sweep of ${state.sweep.plan.request.knob} is under way`;
+    return answer({
+      code: "busy",
+      message,
       hint: "Wait for it, or cancel it: hyperswap autotune cancel",
       details: null,
-    };
-    return { state, effects: [{ kind: "answerSweep", id, reply: { kind: "refused", refusal } }], tells: [] };
+    });
   }
   const planned = planSweep(id, request, around);
-  if ("refusal" in planned) {
-    return {
-      state,
-      effects: [{ kind: "answerSweep", id, reply: { kind: "refused", refusal: planned.refusal } }],
-      tells: [],
-    };
-  }
+  if ("refusal" in planned) return answer(planned.refusal);
   const sweep: Sweep = {
     plan: planned.plan,
     startedMs: atMs,
@@ -127,8 +126,8 @@ function ask(
     mayGoOn: true,
     pauses: 0,
   };
-  const begun = prepare(state, sweep);
-  return { ...begun, effects: [tellStart(sweep), ...begun.effects] };
+  const { effects, ...begun } = prepare(state, sweep);
+  return { ...begun, effects: [tellStart(sweep), ...effects] };
 }
 
 function prepare(state: AutotuneState, sweep: Sweep): AutotuneStep {
