@@ -23,7 +23,7 @@ import {
 } from "./autotune_end.ts";
 import { degeneration, disbelief, judgePreflight, overheating, secondOf } from "./autotune_judge.ts";
 import { planSweep, type SweepAround } from "./autotune_plan.ts";
-import { type AutotuneState, type AutotuneStep, holdIdOf, type Sweep, type Task } from "./autotune_state.ts";
+import { type AutotuneState, type AutotuneStep, holdIdOf, newSweep, type Sweep, type Task } from "./autotune_state.ts";
 import { nextTask } from "./autotune_tasks.ts";
 import { namedValue } from "./autotune_result.ts";
 import type { TuningState } from "./card_state.ts";
@@ -113,19 +113,7 @@ function ask(
   }
   const planned = planSweep(id, request, around);
   if ("refusal" in planned) return answer(planned.refusal);
-  const sweep: Sweep = {
-    plan: planned.plan,
-    startedMs: atMs,
-    phase: { name: "preparing" },
-    generation: 0,
-    model: request.model,
-    current: null,
-    steps: [],
-    isCancelling: false,
-    stoppedBy: null,
-    mayGoOn: true,
-    pauses: 0,
-  };
+  const sweep = newSweep(planned.plan, atMs);
   const { effects, ...begun } = prepare(state, sweep);
   return { ...begun, effects: [tellStart(sweep), ...effects] };
 }

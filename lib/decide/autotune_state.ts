@@ -71,6 +71,23 @@ export interface Sweep {
   readonly pauses: number;
 }
 
+/** Where a sweep begins: its workload is made ready, and nothing is measured yet. */
+export function newSweep(plan: SweepPlan, startedMs: MonotonicMs): Sweep {
+  return {
+    plan,
+    startedMs,
+    phase: { name: "preparing" },
+    generation: 0,
+    model: plan.request.model,
+    current: null,
+    steps: [],
+    isCancelling: false,
+    stoppedBy: null,
+    mayGoOn: true,
+    pauses: 0,
+  };
+}
+
 export interface AutotuneState {
   readonly sweep: Sweep | null;
   readonly nextGeneration: number;
