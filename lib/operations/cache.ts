@@ -3,7 +3,7 @@ import * as z from "zod";
 import type { CacheReport, PlanSkip, PlanStep } from "../model/cache.ts";
 import { round } from "../model/units.ts";
 import { define } from "./operation.ts";
-import { gb, isoOrNull, time, toGb } from "./quantities.ts";
+import { amount, gb, isoOrNull, time, toGb } from "./quantities.ts";
 import { pct, ResidencyWire, viewResidency } from "./residency_view.ts";
 import { ROUTES } from "./routes.ts";
 
@@ -138,9 +138,9 @@ function viewStep(step: PlanStep): z.output<typeof StepWire> {
 }
 
 /** GB of files to have in memory. */
-export const budget = z.number().gt(0).optional().describe(
+export const budget = amount(
   "GB (10⁹ bytes) of model files to have in memory; left out: what is configured, else 80 % of what is free or page cache",
-);
+).optional();
 
 export const warmPlan = define({
   name: "warm-plan",

@@ -177,7 +177,7 @@ export function wantedOf(parameter: Parameter, isItem = false): string {
   const kind = isItem ? parameter.itemKind ?? "string" : parameter.kind;
   const { minimum, maximum } = parameter;
   const range = minimum !== null && maximum !== null
-    ? ` from ${minimum} to ${maximum}`
+    ? parameter.isMinimumExclusive ? ` above ${minimum} and at most ${maximum}` : ` from ${minimum} to ${maximum}`
     : minimum !== null
     ? ` ${parameter.isMinimumExclusive ? "above" : "of at least"} ${minimum}`
     : maximum !== null

@@ -4,7 +4,7 @@ import type { PinResult } from "../model/cache.ts";
 import { toGib } from "../model/units.ts";
 import { bytesOf } from "./cache.ts";
 import { define } from "./operation.ts";
-import { gb, gib, toGb } from "./quantities.ts";
+import { amount, gb, gib, toGb } from "./quantities.ts";
 import { ROUTES } from "./routes.ts";
 import { choice, chosen } from "./warm.ts";
 
@@ -33,9 +33,9 @@ function viewPin(result: PinResult): z.output<typeof PinWire> {
   };
 }
 
-const limit = z.number().gt(0).optional().describe(
+const limit = amount(
   "GB (10⁹ bytes) that may be locked in all; at most what pin.budget_gb allows, which counts when it is left out",
-);
+).optional();
 const fails = ["not_found", "forbidden", "unavailable", "wont_fit"] as const;
 
 export const pin = define({

@@ -4,7 +4,7 @@ import { Failure } from "../model/failure.ts";
 import type { FootprintRow } from "../model/footprints.ts";
 import { round, toGib } from "../model/units.ts";
 import { define } from "./operation.ts";
-import { fromGib, gib, ms } from "./quantities.ts";
+import { amount, fromGib, gib, ms } from "./quantities.ts";
 import { ROUTES } from "./routes.ts";
 import { HolderWire } from "./vram.ts";
 
@@ -25,7 +25,7 @@ export const plan = define({
       .describe(
         "a workflow that would be queued in ComfyUI, by any name; its needs are known for all of them together",
       ),
-    needed_gb: z.number().gt(0).optional().describe("what it needs, GiB; alone: room that an LLM wants"),
+    needed_gb: amount("what it needs, GiB; alone: room that an LLM wants").optional(),
   }),
   output: z.object({
     verdict: z.enum(["stays", "makes_room", "waits", "refused"])

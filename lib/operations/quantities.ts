@@ -43,6 +43,14 @@ export function isoOrNull(wallMs: WallMs | null): string | null {
   return wallMs === null ? null : toIso(wallMs);
 }
 
+/** More GB than any machine has, and few enough that their bytes are still counted one by one. */
+const MOST_GB = 1_000_000;
+
+/** An amount of memory that is asked for, in GiB or GB. */
+export function amount(what: string): z.ZodNumber {
+  return z.number().gt(0).max(MOST_GB).describe(what);
+}
+
 /** GiB as a whole number of bytes: how a `*_gb` parameter enters. */
 export function fromGib(gibibytes: number): number {
   return Math.round(gibibytes * GIB);

@@ -5,7 +5,7 @@ import type { Held, PurgeResult, YieldResult } from "../model/arbitration.ts";
 import { EXIT_NOT_RELEASED } from "../model/failure.ts";
 import { round, toGib } from "../model/units.ts";
 import { define } from "./operation.ts";
-import { fromGib, gib, ms } from "./quantities.ts";
+import { amount, fromGib, gib, ms } from "./quantities.ts";
 import { ROUTES } from "./routes.ts";
 
 export const OUTCOMES = [
@@ -140,7 +140,7 @@ export const requestVram = define({
   name: "request-vram",
   summary: "Make room for a model: reclaim an idle ComfyUI when what is needed isn't free",
   access: "operate",
-  input: z.object({ needed_gb: z.number().gt(0).describe("what is needed, GiB") }),
+  input: z.object({ needed_gb: amount("what is needed, GiB") }),
   output: z.object({
     had_gb: gib("free before", null),
     needed_gb: gib("asked for"),

@@ -19,8 +19,8 @@ function ask(name: string, raw: unknown, box = fakeBox()) {
 Deno.test("wrong input is refused with what was wrong and what would be right", async () => {
   const cases: [string, unknown, RegExp, RegExp][] = [
     ["request-vram", {}, /^Parameter needed_gb is missing$/, /number above 0/],
-    ["request-vram", { needed_gb: -1 }, /must be a number above 0, not -1/, /needed_gb/],
-    ["request-vram", { needed_gb: "4" }, /must be a number above 0, not "4"/, /needed_gb/],
+    ["request-vram", { needed_gb: -1 }, /must be a number above 0 and at most 1000000, not -1/, /needed_gb/],
+    ["request-vram", { needed_gb: "4" }, /must be a number above 0 and at most 1000000, not "4"/, /needed_gb/],
     ["request-vram", { need_gb: 4 }, /Unknown parameter "need_gb"; did you mean "needed_gb"\?/, /takes needed_gb/],
     ["request-vram", { needed_gb: Number.NaN }, /must be a number/, /needed_gb/],
     ["request-vram", [], /must be an object, not a list/, /^$/],
@@ -136,6 +136,20 @@ Deno.test("aborting the caller's signal cancels the run it waits for", async () 
   const late = await operationNamed("switch-model").invoke(box.services, { model: "qwen3:14b" }, call);
   assert.ok(!late.ok && late.code === "cancelled");
   assert.equal(box.runs.list().length, 1, "work was started for a caller that had cancelled");
+});
+
+Deno.test("more memory than can be counted is refused as input, whoever takes an amount", async () => {
+  const asked: readonly [string, object][] = [
+    ["plan", { needed_gb: 1e308 }],
+    ["request-vram", { needed_gb: 1e308 }],
+    ["warm-plan", { budget_gb: 1e308 }],
+    ["warm-all", { budget_gb: 1e308 }],
+    ["pin", { model_name: "qwen3:14b", budget_gb: 1e308 }],
+  ];
+  for (const [name, input] of asked) {
+    const outcome = await ask(name, input);
+    assert.ok(!outcome.ok && outcome.code === "invalid_input", `${name}: ${JSON.stringify(outcome)}`);
+  }
 });
 
 Deno.test("a failed run tells the same as a failed call", async () => {

@@ -77,7 +77,7 @@ Deno.test("bad requests are refused with status, code and hint, and harm nothing
     ["GET /api/history?limit=1&limit=2", {}, 400, /given 2 times/],
     ["GET /api/history?lmit=3", {}, 400, /did you mean \\"limit\\"/],
     ["GET /api/history?durable=yes", {}, 400, /true or false/],
-    ["POST /api/request-vram", { body: { needed_gb: -4 } }, 400, /number above 0, not -4/],
+    ["POST /api/request-vram", { body: { needed_gb: -4 } }, 400, /number above 0 and at most 1000000, not -4/],
     ["POST /api/request-vram", { body: { needed_gb: 999 } }, 507, /whisper/],
     ["POST /api/request-vram", { body: "{needed_gb: 4}" }, 400, /as JSON/],
     ["POST /api/request-vram", { body: '{"needed_gb": 4' }, 400, /as JSON/],
