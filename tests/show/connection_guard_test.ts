@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
 import { ConnectionGuard, type Line } from "../../lib/show/connection_guard.ts";
-import { returnMemory } from "../../lib/show/memory_return.ts";
 
 /** A kernel whose connections the test names by their ports. */
 function guarded(maxConnections = 100) {
@@ -68,24 +67,4 @@ Deno.test("in a crowd those without a request go at once", async () => {
   assert.deepEqual(ended.sort((a, b) => a - b), [4, 5, 6, 7, 8, 9, 10, 11]);
   for (const end of ends) end();
   guard.stop();
-});
-
-Deno.test("memory is given back once after a crowd has left, and not for a few", async () => {
-  const clock = new LabClock();
-  let streams = 0;
-  let trims = 0;
-  const timer = returnMemory({ clock, streams: () => streams, trim: () => void trims++ });
-  const then = async (count: number) => {
-    streams = count;
-    await clock.advance(10_000);
-    return trims;
-  };
-  assert.deepEqual([await then(1_000), await then(950), await then(20), await then(0), await then(50)], [
-    0,
-    0,
-    1,
-    1,
-    1,
-  ]);
-  timer.stop();
 });
