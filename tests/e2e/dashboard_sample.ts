@@ -7,6 +7,7 @@ const NOW_S = 1_764_600_000;
 export function sampleStats(): Stats {
   return {
     timestamp: NOW_S,
+    revision: 1,
     simulated: true,
     simulation: "SIMULATED box: no real GPU, no real servers",
     gpu: sampleGpu(),
