@@ -16,7 +16,10 @@ async function benches(names: readonly string[]): Promise<Bench[]> {
       return bench as Bench; // a module is typed by its own check; this only reads its export
     }),
   );
-  return names.length === 0 ? all : all.filter(({ name }) => names.some((wanted) => name.includes(wanted)));
+  // A name that a bench has means that one; any other, all that contain it.
+  const isWhole = (wanted: string) => all.some(({ name }) => name === wanted);
+  const means = (wanted: string, name: string) => isWhole(wanted) ? name === wanted : name.includes(wanted);
+  return names.length === 0 ? all : all.filter(({ name }) => names.some((wanted) => means(wanted, name)));
 }
 
 if (import.meta.main) {
