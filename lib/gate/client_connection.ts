@@ -79,7 +79,7 @@ export class ClientConnection {
 
   async #serveNext(): Promise<boolean> {
     const client = this.#client;
-    if (client.unread.length === 0 && !(await client.fill())) return false;
+    if (client.unreadLength === 0 && !(await client.fill())) return false;
     this.#isIdle = false;
     const text = client.takeHeadNow(MAX_HEAD_BYTES) ?? await this.#takeLateHead();
     if (text === "ended") return false;
@@ -149,7 +149,7 @@ export class ClientConnection {
   async #connect(signal: AbortSignal | null): Promise<Socket> {
     const link = this.#link;
     // Bytes that nobody asked for belong to no answer.
-    if (link !== null && !link.hasEnded && link.unread.length === 0) return link;
+    if (link !== null && !link.hasEnded && link.unreadLength === 0) return link;
     this.#dropLink();
     return this.#link = await connectUpstream(this.#side.upstream, signal);
   }
@@ -172,8 +172,8 @@ export class ClientConnection {
     await client.endWriting();
     const timer = this.#side.clock.after(LINGER_MS, () => client.close());
     for (let bytes = 0; bytes < LINGER_BYTES;) {
-      bytes += client.unread.length;
-      client.skip(client.unread.length);
+      bytes += client.unreadLength;
+      client.skip(client.unreadLength);
       if (!(await client.fill())) break;
     }
     timer.stop();

@@ -109,7 +109,7 @@ async function readContent(link: Socket, frame: BodyFrame | "until the end"): Pr
   const content: Uint8Array[] = [];
   let length = 0;
   while (length < MAX_ERROR_BYTES && (frame === "until the end" || !frame.isDone)) {
-    if (link.unread.length === 0 && !(await link.fill())) break;
+    if (link.unreadLength === 0 && !(await link.fill())) break;
     const piece = link.unread.slice();
     length += piece.length;
     if (frame === "until the end") content.push(piece);

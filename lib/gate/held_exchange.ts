@@ -106,7 +106,7 @@ function watchPresence(client: Socket): Presence {
   };
   const watch = async () => {
     // Requests that are piled up behind this one say that it is there.
-    while (!isStopped && client.unread.length < MAX_AHEAD_BYTES && await client.fill());
+    while (!isStopped && client.unreadLength < MAX_AHEAD_BYTES && await client.fill());
     if (!isStopped) isThere();
   };
   void watch();

@@ -63,7 +63,7 @@ export async function keepBody(
     return word;
   };
   while (!frame.isDone && length < limit) {
-    if (client.unread.length === 0) {
+    if (client.unreadLength === 0) {
       const word = await fillWithin(client, clock);
       if (word !== "filled") return dropped(word);
     }

@@ -25,7 +25,7 @@ export async function memoryRefusal(
     // Nearly every answer is none: that is seen by its first bytes.
     if (!isError && content.length > 0 && !IN_BAND.test(latin1(content.subarray(0, 64)))) return null;
     const body = decoder.decode(content);
-    if (frame === null || frame === "until the end" || frame.isDone || link.unread.length > MAX_REFUSAL_BYTES) {
+    if (frame === null || frame === "until the end" || frame.isDone || link.unreadLength > MAX_REFUSAL_BYTES) {
       return refusalIn(body);
     }
     if (!isError && isOutOfMemory(body)) return refusalIn(body);

@@ -110,7 +110,7 @@ async function sendRequest(passage: Passage): Promise<"sent" | "left" | "stopped
 /** Moves a body on, piece by piece. `cut` = its source ended before it did. Rejects when the target is gone. */
 export async function pump(from: Socket, to: Socket, frame: BodyFrame | "until the end"): Promise<"whole" | "cut"> {
   while (frame === "until the end" || !frame.isDone) {
-    if (from.unread.length === 0 && !(await from.fill())) return frame === "until the end" ? "whole" : "cut";
+    if (from.unreadLength === 0 && !(await from.fill())) return frame === "until the end" ? "whole" : "cut";
     const bytes = from.unread;
     const count = frame === "until the end" ? bytes.length : frame.take(bytes);
     await to.write(bytes.subarray(0, count));
@@ -121,7 +121,7 @@ export async function pump(from: Socket, to: Socket, frame: BodyFrame | "until t
 
 /** Calls `onEnd` once the client has sent its last byte. */
 async function watchClient(client: Socket, watch: Watch, onEnd: () => void): Promise<void> {
-  while (!watch.isOver && client.unread.length < MAX_AHEAD_BYTES) {
+  while (!watch.isOver && client.unreadLength < MAX_AHEAD_BYTES) {
     if (await client.fill()) continue;
     if (!watch.isOver) onEnd();
     return;
@@ -136,7 +136,7 @@ async function passAnswer(passage: Passage, watch: Watch): Promise<Ending> {
     for (let isFirst = true;; isFirst = false) {
       const text = await link.takeHead(MAX_HEAD_BYTES);
       if (text === "ended") {
-        return failed("It closed the connection before it answered", isFirst && link.unread.length === 0);
+        return failed("It closed the connection before it answered", isFirst && link.unreadLength === 0);
       }
       const head = text === "too long" ? null : parseResponseHead(text);
       const frame = head === null ? null : responseFrame(head, request);

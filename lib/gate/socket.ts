@@ -41,6 +41,11 @@ export class Socket {
     return this.#buffer.subarray(this.#start, this.#end);
   }
 
+  /** How much of it there is. */
+  get unreadLength(): number {
+    return this.#end - this.#start;
+  }
+
   skip(count: number): void {
     this.#start += count;
   }
