@@ -20,6 +20,7 @@ import { progressLine } from "./cli_progress.ts";
 import { render } from "./cli_render.ts";
 import { watchCall } from "./cli_watch.ts";
 import type { Invoker } from "./invoker.ts";
+import { printable } from "./printable.ts";
 
 /** What the command line needs from the program around it. */
 export interface CliParts {
@@ -180,8 +181,8 @@ function exitOf(operation: Operation, outcome: Outcome & { readonly ok: true }):
 function tellRefusal(refusal: Refused, to: { readonly output: CliOutput; readonly isJson: boolean }): number {
   const { output, isJson } = to;
   const style = styleFor(output);
-  output.stderr(`${style.bad("error:")} ${refusal.message}\n`);
-  if (refusal.hint !== null) output.stderr(`${style.dim("hint:")} ${refusal.hint}\n`);
+  output.stderr(`${style.bad("error:")} ${printable(refusal.message)}\n`);
+  if (refusal.hint !== null) output.stderr(`${style.dim("hint:")} ${printable(refusal.hint)}\n`);
   if (isJson) output.stdout(`${JSON.stringify(errorBody(refusal))}\n`);
   return FAILURES[refusal.code].exit;
 }

@@ -1,6 +1,6 @@
 /** The page cache for people: files with their residency, the plan with its reasons, what a warm has done. */
 import type { Operations } from "../operations/registry.ts";
-import { labelled, quantity, table } from "./cli_output.ts";
+import { clip, labelled, NAME_COLUMNS, quantity, table } from "./cli_output.ts";
 import type { Style } from "./cli_output.ts";
 
 type Answer<N extends keyof Operations> = Operations[N]["output"];
@@ -34,10 +34,15 @@ function fileRow(file: File, style: Style): string[] {
     `${quantity(file.residency_pct, "%")}${interval}`,
     bar(file.residency_pct, style),
     quantity(file.size_gb, "GB", 2),
-    (file.models.join(", ") || file.path) + (file.pinned ? " (pinned)" : ""),
+    nameOf(file) + (file.pinned ? " (pinned)" : ""),
     how,
     file.age_s === null ? "–" : `${Math.round(file.age_s)} s`,
   ];
+}
+
+/** The first of its models, and how many more there are. */
+function nameOf({ models: [first, ...others], path }: { readonly models: readonly string[]; readonly path: string }) {
+  return clip(first ?? path, NAME_COLUMNS) + (others.length === 0 ? "" : ` +${others.length}`);
 }
 
 const BAR_CELLS = 10;
@@ -56,7 +61,7 @@ export function renderPlan(plan: Answer<"warm-plan">, style: Style): string {
   ], style);
   const steps = plan.steps.map((step, index) => [
     String(index + 1),
-    step.models[0] ?? step.path,
+    nameOf(step),
     quantity(step.read_gb, "GB", 2),
     quantity(step.residency_pct, "%"),
     `${step.saves_s} s`,
@@ -74,7 +79,7 @@ export function renderPlan(plan: Answer<"warm-plan">, style: Style): string {
 
 export function renderWarm(warm: Answer<"warm-all">, style: Style): string {
   const rows = warm.files.map((file) => [
-    file.models[0] ?? file.path,
+    nameOf(file),
     quantity(file.size_gb, "GB", 2),
     quantity(file.read_gb, "GB", 2),
     `${quantity(file.residency_before_pct, "%")} → ${quantity(file.residency_after_pct, "%")}`,

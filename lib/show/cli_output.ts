@@ -128,13 +128,18 @@ export function stackedBar(
   return bar + style.dim((style.hasColour ? "░" : ".").repeat(cells - drawn));
 }
 
+/** A model's name may take so many columns of a row; a file's name can have 255 letters. */
+export const NAME_COLUMNS = 60;
+
 /** Rows under headings, columns aligned: numbers to the right. Without rows, `empty` in their place. */
 export function table(
   headings: readonly string[],
-  rows: readonly (readonly string[])[],
+  cells: readonly (readonly string[])[],
   options: { readonly style: Style; readonly empty: string },
 ): string {
-  if (rows.length === 0) return `${options.style.dim(options.empty)}\n`;
+  if (cells.length === 0) return `${options.style.dim(options.empty)}\n`;
+  // Either would break the row: a file's name may have them.
+  const rows = cells.map((row) => row.map((cell) => cell.replaceAll("\n", "␊").replaceAll("\t", "␉")));
   const widths = headings.map((heading, column) =>
     Math.max(...[heading, ...rows.map((row) => row[column] ?? "")].map(widthOf))
   );

@@ -1,10 +1,12 @@
 /** Long work as one line that is written over: a bar where the share is known, what is under way, how long it takes. */
 import type { Progress } from "../model/services.ts";
 import { stackedBar, type Style } from "./cli_output.ts";
+import { printableLine } from "./printable.ts";
 
 const CELLS = 24;
 
-export function progressLine({ phase, done, etaMs }: Progress, style: Style): string {
+export function progressLine({ phase: told, done, etaMs }: Progress, style: Style): string {
+  const phase = printableLine(told);
   const left = etaMs === null ? "" : style.dim(`  ${secondsLeft(etaMs)}`);
   if (done === null) return `${phase}${left}`;
   const share = Math.max(0, Math.min(1, done));

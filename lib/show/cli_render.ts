@@ -4,8 +4,9 @@ import { renderAutotune, renderSweepResult } from "./cli_autotune.ts";
 import { renderBenchmark } from "./cli_benchmark.ts";
 import { renderChange, renderFan, renderGovernor, renderOverclock } from "./cli_card.ts";
 import { renderCache, renderPlan, renderWarm } from "./cli_cache.ts";
-import { labelled, quantity, table } from "./cli_output.ts";
+import { clip, labelled, NAME_COLUMNS, quantity, table } from "./cli_output.ts";
 import type { Style } from "./cli_output.ts";
+import { printable } from "./printable.ts";
 import { clock, renderEvents } from "./cli_events.ts";
 import { renderFootprints, renderWorkloadPlan } from "./cli_plan.ts";
 import {
@@ -28,7 +29,8 @@ export function render(name: string, value: Readonly<Record<string, unknown>>, s
   const key = "operation" in value && "version" in value ? "run" : name;
   // Each renderer stands under the name of the operation whose answer it takes.
   const own = (RENDERERS as unknown as Record<string, Render<never> | undefined>)[key];
-  return own === undefined ? renderPlain(value, style) : own(value as never, style);
+  const shown = printable(value);
+  return own === undefined ? renderPlain(shown, style) : own(shown as never, style);
 }
 
 const RENDERERS: { readonly [N in keyof Operations]?: Render<N> } = {
@@ -115,7 +117,7 @@ function renderMemory(ram: Answer<"memory">, style: Style): string {
 function modelRow(model: Answer<"models">["models"][number]): string[] {
   return [
     model.source,
-    model.folder === null ? model.name : `${model.folder}/${model.name}`,
+    clip(model.folder === null ? model.name : `${model.folder}/${model.name}`, NAME_COLUMNS),
     quantity(model.size_gb, "GB", 2),
     [model.family, model.parameter_size].filter((part) => part !== null).join(" ") || "–",
     model.quantization ?? "–",

@@ -3,6 +3,7 @@ import type { Operations } from "../operations/registry.ts";
 import { renderEvents } from "./cli_events.ts";
 import { clip, type Hue, labelled, quantity, stackedBar, type Style, table } from "./cli_output.ts";
 import { secondsLeft } from "./cli_progress.ts";
+import { printable } from "./printable.ts";
 import { arbiterLine, cardLine, comfyLine, ollamaLine } from "./cli_status.ts";
 
 type Stats = Operations["stats"]["output"];
@@ -33,7 +34,8 @@ const BUCKETS = [
 ] as const satisfies readonly (readonly [string, string, Hue, string])[];
 
 /** Never more lines than rows, nor wider than columns. */
-export function topLines(stats: Stats, view: TopView): string[] {
+export function topLines(told: Stats, view: TopView): string[] {
+  const stats = printable(told);
   const { style, columns, rows } = view;
   const cells = Math.max(BAR_LEAST, Math.min(BAR_MOST, columns - BESIDE_BAR));
   const upper = [
