@@ -34,15 +34,20 @@ export async function commandLine(argv: readonly string[], output: CliOutput): P
 }
 
 type Commands = CliParts["commands"];
+type ServiceCommands = Pick<Commands, "serve" | "demo" | "top" | "export" | "mcp">;
 
 /** Those that are a service, or follow one. */
-function serviceCommands(output: CliOutput, signal: AbortSignal): Commands {
+function serviceCommands(output: CliOutput, signal: AbortSignal): ServiceCommands {
   return {
     serve: async (args) => (await import("./app.ts")).serve(args),
     demo: async (args) => (await import("./app.ts")).demo(args),
     top: async (args) => {
       const { cliTop } = await import("./show/cli_top.ts");
       return await cliTop(args, { output, signal, clock: systemClock(), invoker: findInvoker });
+    },
+    export: async (args) => {
+      const { cliExport } = await import("./show/cli_export.ts");
+      return await cliExport(args, { output, signal, invoker: findInvoker });
     },
     mcp: async (args) => {
       const [word = "", ...rest] = args;
@@ -58,7 +63,7 @@ function serviceCommands(output: CliOutput, signal: AbortSignal): Commands {
 }
 
 /** Those that need none. */
-function setupCommands(output: CliOutput, signal: AbortSignal): Commands {
+function setupCommands(output: CliOutput, signal: AbortSignal): Omit<Commands, keyof ServiceCommands> {
   const installing = (word: "install" | "uninstall") => async (args: readonly string[]) => {
     const { installCommand } = await import("./setup/setup_commands.ts");
     return say(installCommand(word, args), { args, output });

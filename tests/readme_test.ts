@@ -8,6 +8,7 @@ import { feeds, operations } from "../lib/operations/registry.ts";
 import { refused } from "../lib/operations/outcome.ts";
 import { extraCommands } from "../lib/show/cli_extras.ts";
 import { type CliParts, runCli } from "../lib/show/cli.ts";
+import { ownCommands } from "./show/own_commands.ts";
 
 const ROOT = new URL("../", import.meta.url);
 const read = (path: string) => Deno.readTextFile(new URL(path, ROOT));
@@ -48,7 +49,7 @@ Deno.test("one version of Deno is named throughout", () => {
 
 /** Commands that aren't operations. */
 const EXTRAS = extraCommands({});
-const OWNED: readonly string[] = EXTRAS.map(({ words }) => words[0] ?? "");
+const OWNED: readonly string[] = EXTRAS.map(({ words }) => words[0]);
 
 /** Parts of a command line that reaches no service: what can be parsed and is valid input gets as far as asking for one. */
 function unreachable(said: string[]): CliParts {
@@ -71,13 +72,7 @@ function unreachable(said: string[]): CliParts {
         download: () => Promise.resolve(refused("unavailable", "as expected")),
         close() {},
       }),
-    commands: {
-      ...Object.fromEntries(OWNED.map((word) => [word, owner])),
-      serve: owner,
-      demo: owner,
-      config: owner,
-      mcp: owner,
-    },
+    commands: ownCommands(() => owner),
     serviceFlags: {},
   };
 }

@@ -12,7 +12,7 @@ import type { Outcome, Refused, Report } from "../operations/outcome.ts";
 import { operations } from "../operations/registry.ts";
 import { askAbout } from "./about.ts";
 import { commandTree } from "./cli_commands.ts";
-import type { CliAddress, CliCall } from "./cli_commands.ts";
+import type { CliAddress, CliCall, OwnWord } from "./cli_commands.ts";
 import { extraCommands } from "./cli_extras.ts";
 import { CLEAR_LINE, simulationNote, styleFor } from "./cli_output.ts";
 import type { CliOutput } from "./cli_output.ts";
@@ -31,8 +31,8 @@ export interface CliParts {
   readonly report: Report;
   /** Finds the service that the flags (and the configuration) name, or opens what may be read without one. */
   invoker(address: CliAddress): Promise<Invoker>;
-  /** Commands with owners of their own; each gets what follows its words and returns its exit code. */
-  readonly commands: Readonly<Record<string, (args: readonly string[]) => Promise<number>>>;
+  /** Commands with owners of their own; each gets what follows its first word and returns its exit code. */
+  readonly commands: Readonly<Record<OwnWord, (args: readonly string[]) => Promise<number>>>;
   /** Flags of `serve` and `demo` for their help, kebab-case, with what they mean. */
   readonly serviceFlags: Readonly<Record<string, string>>;
 }
@@ -43,8 +43,7 @@ export async function runCli(argv: readonly string[], parts: CliParts): Promise<
   const wantsHelp = args.some((arg) => arg === "--help" || arg === "-h");
   const [word = "", ...rest] = args;
   try {
-    const own = Object.hasOwn(parts.commands, word) ? parts.commands[word] : undefined;
-    if (own !== undefined && !wantsHelp) return await own(rest);
+    if (isOwn(word, parts.commands) && !wantsHelp) return await parts.commands[word](rest);
     return await runCommand(args, parts);
   } catch (error) {
     const failure = asFailure(error, { operation: word, signal: parts.signal, report: parts.report });
@@ -59,6 +58,10 @@ function expand(argv: readonly string[]): readonly string[] {
   if (first?.startsWith("-") && argv.includes("--sse")) return ["mcp", ...argv];
   const isOwnFlag = first !== undefined && ["--help", "-h", "--version", "-v", "--helpAll"].includes(first);
   return first === undefined || (first.startsWith("-") && !isOwnFlag) ? ["status", ...argv] : argv;
+}
+
+function isOwn(word: string, commands: CliParts["commands"]): word is OwnWord {
+  return Object.hasOwn(commands, word);
 }
 
 async function runCommand(args: readonly string[], parts: CliParts): Promise<number> {

@@ -25,9 +25,22 @@ export interface CliCall {
   readonly isWatch: boolean;
 }
 
+/** First words of the commands that have owners of their own. */
+export type OwnWord =
+  | "serve"
+  | "demo"
+  | "top"
+  | "export"
+  | "mcp"
+  | "config"
+  | "doctor"
+  | "install"
+  | "uninstall"
+  | "completions";
+
 /** A command that isn't an operation: only listed and helped here; what follows its words goes to its owner. */
 export interface ExtraCommand {
-  readonly words: readonly string[];
+  readonly words: readonly [OwnWord, ...string[]];
   readonly brief: string;
   readonly flags: Readonly<Record<string, string>>;
 }

@@ -39,7 +39,8 @@ function readFlags(
   const input: Record<string, unknown> = {};
   const rest: string[] = [];
   for (let at = 0; at < args.length; at += 1) {
-    const arg = args[at] ?? "";
+    // JSON is one of the formats here; everywhere else the flag asks for it, so it does here.
+    const arg = args[at] === "--json" ? "--format=json" : args[at] ?? "";
     const [name = "", inline] = arg.startsWith("--") ? arg.slice(2).split(/=(.*)/s) : ["what", arg];
     const parameter = parameters.find((known) => known.name === name);
     if (parameter === undefined) {
@@ -50,6 +51,9 @@ function readFlags(
     }
     const value = inline ?? args[++at];
     if (value === undefined) throw new Failure("invalid_input", `--${name} takes a value`);
+    if (name in input) {
+      throw new Failure("invalid_input", `Parameter ${name} was given twice`, { details: { parameter: name } });
+    }
     input[name] = fromText(parameter, value);
   }
   return { input, rest };

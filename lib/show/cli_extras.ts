@@ -27,7 +27,14 @@ export function extraCommands(serviceFlags: Readonly<Record<string, string>>): r
     {
       words: ["export"],
       brief: "Events, telemetry or autotune as JSON or CSV on standard output: hyperswap export events --from 24h",
-      flags: { what: "events, telemetry or autotune", format: "json or csv", from: FROM, to: "until when", ...ADDRESS },
+      flags: {
+        what: "events, telemetry or autotune",
+        format: "json or csv",
+        from: FROM,
+        to: "until when",
+        json: "the same as --format json",
+        ...ADDRESS,
+      },
     },
     {
       words: ["mcp"],

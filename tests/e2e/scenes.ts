@@ -35,6 +35,9 @@ const demoIsServed: Scene = {
     const status = await runToEnd(program, ["status", "--json", "--socket", socketIn(folder)]);
     assert.equal(status.code, 0, status.stderr);
     assert.equal(JSON.parse(status.stdout).simulated, true);
+    const exported = await runToEnd(program, ["export", "events", "--socket", socketIn(folder)]);
+    assert.equal(exported.code, 0, exported.stderr);
+    assert.ok(Array.isArray(JSON.parse(exported.stdout)), exported.stdout);
 
     await endsCleanly(service);
   },

@@ -10,6 +10,7 @@ import { localInvoker } from "../../lib/show/invoker.ts";
 import { fakeBox } from "../operations/fake_box.ts";
 import type { FakeBox } from "../operations/fake_box.ts";
 import { purgeResult, yieldResult } from "../operations/fake_values.ts";
+import { ownCommands } from "./own_commands.ts";
 
 interface Said {
   readonly exit: number;
@@ -28,10 +29,6 @@ async function cli(
   let stderr = "";
   const addresses: CliAddress[] = [];
   const delegated: string[] = [];
-  const owner = (name: string, exit: number) => (args: readonly string[]) => {
-    delegated.push([name, ...args].join(" "));
-    return Promise.resolve(exit);
-  };
   const parts: CliParts = {
     version: "0.1.0",
     signal,
@@ -43,7 +40,10 @@ async function cli(
         localInvoker({ services: () => box.services, scopes: ALL_SCOPES, report: box.report, isReadOnly }),
       );
     },
-    commands: { serve: owner("serve", 0), demo: owner("demo", 3), config: owner("config", 2), mcp: owner("mcp", 4) },
+    commands: ownCommands((word) => (args) => {
+      delegated.push([word, ...args].join(" "));
+      return Promise.resolve(word === "demo" ? 3 : 0);
+    }),
     serviceFlags: { "state-dir": "where the record is kept", "ollama-url": "Ollama's address" },
   };
   const argv = typeof line === "string" ? line.split(" ").filter((word) => word !== "") : line;

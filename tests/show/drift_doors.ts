@@ -17,6 +17,7 @@ import { serveMcpStdio } from "../../lib/show/mcp_stdio.ts";
 import { openRest } from "../../lib/show/rest.ts";
 import type { RestDoor } from "../../lib/show/rest.ts";
 import { systemClock } from "../../lib/system/clock.ts";
+import { ownCommands } from "./own_commands.ts";
 
 /** A box at a known state. Two boxes of the same seam must answer the same calls alike, ids and times included. */
 export interface DriftBox {
@@ -167,7 +168,7 @@ async function runJson(
     signal: new AbortController().signal,
     report: box.report,
     invoker: call.invoker,
-    commands: { serve: nobody, demo: nobody, config: nobody, mcp: nobody },
+    commands: ownCommands(() => nobody),
     serviceFlags: {},
   });
   const said = saidOf(JSON.parse(stdout));
