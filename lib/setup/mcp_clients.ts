@@ -63,17 +63,19 @@ export interface ClientChange {
 /** Adds or renews the entry. */
 export function installMcp(options: McpClientsOptions): readonly ClientChange[] {
   const { path, args } = options.program;
-  return chosen(options).map((client) => {
+  const changes = chosen(options).map((client) => {
     const entry = { ...client.more, command: path, args: [...args, "mcp"] };
-    return change(client, { ...options, edit: (text) => setMember(text, [client.key, NAME], entry), entry });
+    return plan(client, { ...options, edit: (text) => setMember(text, [client.key, NAME], entry), entry });
   });
+  return changes.map(carryOut);
 }
 
 /** Takes it out again; a file that holds nothing else goes with it, if HyperSwap made it. */
 export function uninstallMcp(options: McpClientsOptions): readonly ClientChange[] {
-  return chosen(options).map((client) =>
-    change(client, { ...options, edit: (text) => removeMember(text, [client.key, NAME]), entry: null })
+  const changes = chosen(options).map((client) =>
+    plan(client, { ...options, edit: (text) => removeMember(text, [client.key, NAME]), entry: null })
   );
+  return changes.map(carryOut);
 }
 
 function chosen({ home, client }: McpClientsOptions): readonly Client[] {
@@ -96,29 +98,58 @@ interface Change extends McpClientsOptions {
   readonly entry: Readonly<Record<string, unknown>> | null;
 }
 
-function change(client: Client, { home, isPrint, edit, entry }: Change): ClientChange {
-  const file = `${home}/${client.file}`;
-  const before = readText(file);
-  const told = { client: client.name, title: client.title, file, entry };
-  const after = edited(file, before ?? "{}\n", edit);
-  const had = before !== null && hasEntry(before, client.key);
-  if (before === null ? entry === null : after === before) return { ...told, action: "unchanged" };
-  const verb = entry === null ? "remove" : had ? "update" : "add";
-  if (isPrint) return { ...told, action: `would ${verb}` };
-  write(file, { before, after, isOurs: entry === null && isEmpty(after, client.key) });
-  return { ...told, action: verb === "remove" ? "removed" : verb === "add" ? "added" : "updated" };
+/** What is to be told, and what writes it; null where nothing is to be written. */
+interface Plan {
+  readonly change: ClientChange;
+  readonly write: (() => void) | null;
 }
 
-function edited(file: string, text: string, edit: (text: string) => string): string {
+/** Every file is read and edited before the first is written: one that can't be leaves all of them as they are. */
+function plan(client: Client, change: Change): Plan {
+  const file = `${change.home}/${client.file}`;
+  const told = { client: client.name, title: client.title, file, entry: change.entry };
+  try {
+    return planned(client, { ...change, told });
+  } catch (error) {
+    // What would be added is wanted most where the file can't be edited for its owner.
+    const isShown = change.isPrint && change.entry !== null;
+    if (!isShown || !(error instanceof Failure) || error.code !== "invalid_input") throw error;
+    return { change: { ...told, action: "would add" }, write: null };
+  }
+}
+
+function planned(
+  { key }: Client,
+  { isPrint, edit, entry, told }: Change & { readonly told: Omit<ClientChange, "action"> },
+): Plan {
+  const before = readText(told.file);
+  const after = edited(told, before ?? "{}\n", edit);
+  const had = before !== null && hasEntry(before, key);
+  if (before === null ? entry === null : after === before) {
+    return { change: { ...told, action: "unchanged" }, write: null };
+  }
+  const verb = entry === null ? "remove" : had ? "update" : "add";
+  if (isPrint) return { change: { ...told, action: `would ${verb}` }, write: null };
+  const action = verb === "remove" ? "removed" : verb === "add" ? "added" : "updated";
+  const isOurs = entry === null && isEmpty(after, key);
+  return { change: { ...told, action }, write: () => write(told.file, { before, after, isOurs }) };
+}
+
+function edited({ client, file }: Pick<ClientChange, "client" | "file">, text: string, edit: (text: string) => string) {
   try {
     return edit(text.trim() === "" ? "{}\n" : text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new Failure("invalid_input", `Cannot change ${file}: it is not plain JSON (${messageOf(error)})`, {
-      hint: "Mend it, or add the entry by hand: hyperswap mcp install --print shows it",
+      hint: `Mend it, or add the entry by hand: hyperswap mcp install --client ${client} --print shows it`,
       cause: error,
     });
   }
+}
+
+function carryOut({ change, write }: Plan): ClientChange {
+  write?.();
+  return change;
 }
 
 function write(
@@ -156,9 +187,16 @@ function serversIn(text: string, key: string): Readonly<Record<string, unknown>>
 
 function readText(path: string): string | null {
   try {
-    return Deno.readTextFileSync(path);
+    // Letters of another encoding would be written back as others; a mark of the byte order stays.
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Deno.readFileSync(path));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
+    if (error instanceof TypeError) {
+      throw new Failure("invalid_input", `Cannot change ${path}: it is not UTF-8`, {
+        hint: "Save it as UTF-8, or add the entry by hand: hyperswap mcp install --print shows it",
+        cause: error,
+      });
+    }
     throw new Failure("unavailable", `Cannot read ${path}: ${messageOf(error)}`, { cause: error });
   }
 }

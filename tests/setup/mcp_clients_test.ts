@@ -73,6 +73,29 @@ Deno.test("a file that isn't plain JSON is refused and left alone", () =>
     assert.equal(Deno.readTextFileSync(path), text);
     put(path, '{"servers": []}');
     assert.throws(() => installMcp(options(home)), { code: "invalid_input" });
+    // The refusal says that --print shows what to add by hand, so that can't depend on the file.
+    const [shown] = installMcp(options(home, { isPrint: true }));
+    assert.deepEqual([shown?.action, shown?.entry?.["command"]], ["would add", PROGRAM.path]);
+  }));
+
+Deno.test("a file in another encoding is refused: its letters would be lost", () =>
+  withTempFolder((home) => {
+    const path = `${home}/${FILES.vscode}`;
+    put(path, "");
+    const latin1 = new Uint8Array([...new TextEncoder().encode('{"a": "'), 0xe4, ...new TextEncoder().encode('"}')]);
+    Deno.writeFileSync(path, latin1);
+    assert.throws(() => installMcp(options(home)), { code: "invalid_input", message: /UTF-8/ });
+    assert.deepEqual(Deno.readFileSync(path), latin1);
+  }));
+
+Deno.test("one client's broken file stops the others before anything is written", () =>
+  withTempFolder((home) => {
+    put(`${home}/${FILES["claude-desktop"]}`, "{}");
+    put(`${home}/${FILES.cursor}`, "{");
+    put(`${home}/${FILES.vscode}`, "{}");
+    assert.throws(() => installMcp(options(home)), { code: "invalid_input", hint: /--client/ });
+    assert.equal(Deno.readTextFileSync(`${home}/${FILES["claude-desktop"]}`), "{}");
+    assert.equal(Deno.readTextFileSync(`${home}/${FILES.vscode}`), "{}");
   }));
 
 Deno.test("a link to the file stays a link", () =>
