@@ -1,6 +1,7 @@
 /** What the way through the gate costs when nothing is held, on wall time: the same server asked directly and through it. */
 import { systemClock } from "../../lib/system/clock.ts";
 import { type Bench, type Figure, median, quantile } from "../tasks/figures.ts";
+import { HEAP_FLAGS } from "../tasks/tools.ts";
 
 const SMALL_PAIRS = 3_000;
 /** Until both sides are compiled. */
@@ -174,7 +175,8 @@ interface End {
 
 async function openEnd(before: string | null): Promise<End> {
   const script = new URL("./gate_endpoints.ts", import.meta.url).pathname;
-  const args = ["run", "-A", "-q", script, ...before === null ? [] : [before]];
+  // The gate as it is shipped, the server as anybody's.
+  const args = ["run", "-A", "-q", ...before === null ? [script] : [HEAP_FLAGS, script, before]];
   const child = new Deno.Command(Deno.execPath(), { args, stdout: "piped" }).spawn();
   const output = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

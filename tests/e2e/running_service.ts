@@ -1,5 +1,5 @@
 /** HyperSwap as a process: started as a user would, asked over its doors, ended by a signal. */
-import { ROOT } from "../tasks/tools.ts";
+import { HEAP_FLAGS, ROOT } from "../tasks/tools.ts";
 
 /** How HyperSwap is called: from source, or as the compiled binary; perhaps under a tracer. */
 export interface Program {
@@ -7,7 +7,7 @@ export interface Program {
   readonly args: readonly string[];
 }
 
-export const FROM_SOURCE: Program = { path: Deno.execPath(), args: ["run", "-A", "main.ts"] };
+export const FROM_SOURCE: Program = { path: Deno.execPath(), args: ["run", "-A", HEAP_FLAGS, "main.ts"] };
 
 export interface Ended {
   readonly code: number;

@@ -4,7 +4,7 @@
  * flat: after a warm-up neither RSS nor what is alive after a collection grows with the requests.
  */
 import { mulberry } from "../act/mulberry.ts";
-import { freePort, RunningService } from "../e2e/running_service.ts";
+import { freePort, FROM_SOURCE, RunningService } from "../e2e/running_service.ts";
 import { type FuzzRequest, Generator } from "./generate.ts";
 import { faults, type FuzzAnswer } from "./judge.ts";
 import { MemoryProbe } from "./memory_probe.ts";
@@ -112,7 +112,8 @@ async function rssMb(pid: number): Promise<number> {
 if (import.meta.main) {
   const folder = await Deno.makeTempDir({ prefix: "hyperswap-fuzz-" });
   const inspector = freePort();
-  const program = { path: Deno.execPath(), args: ["run", "-A", `--inspect=127.0.0.1:${inspector}`, "main.ts"] };
+  const { path, args: [run = "", ...args] } = FROM_SOURCE;
+  const program = { path, args: [run, `--inspect=127.0.0.1:${inspector}`, ...args] };
   const service = await RunningService.start(program, { command: "demo", folder });
   const found = new Faults();
   const asked: Asked = { statuses: new Map(), slowest: { tookMs: 0, line: "" } };

@@ -3,7 +3,7 @@
  * own: straight from main.ts, Deno 2.4.2 would embed every package of the lock file, the tests' among them.
  */
 import { projectSource, readGraph } from "../architecture/graph.ts";
-import { ask, denort, ROOT, SHIPPED_DENO, shippedDeno } from "./tools.ts";
+import { ask, denort, HEAP_FLAGS, ROOT, SHIPPED_DENO, shippedDeno } from "./tools.ts";
 import { pointWorkersAtBundles } from "./worker_urls.ts";
 
 /** What the service touches: libraries, sockets, its own files, the environment. No --allow-run. */
@@ -26,7 +26,7 @@ export async function compileBinary(): Promise<string> {
     await Deno.mkdir(new URL(".build/bin/", ROOT), { recursive: true });
     await demand(deno.path, [
       ...["compile", "-q", "--no-check", "--no-config", "--no-lock", "--no-npm", "--no-remote", "--no-prompt"],
-      ...["--unstable-net", "--unstable-no-legacy-abort", ...PERMISSIONS],
+      ...["--unstable-net", "--unstable-no-legacy-abort", HEAP_FLAGS, ...PERMISSIONS],
       ...workers.flatMap((entry) => ["--include", entry]),
       ...["-o", binary, "main.js"],
     ], {
