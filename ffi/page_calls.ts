@@ -19,7 +19,8 @@ const PROT_READ = 1;
 const PROT_WRITE = 2;
 const MAP_SHARED = 1;
 const MAP_PRIVATE_ANONYMOUS = 0x22;
-const MADV_RANDOM = 1;
+/** MADV_RANDOM, MADV_HUGEPAGE. */
+const FAULTS = { single: 1, huge: 14 } as const;
 const MADV_POPULATE_READ = 22;
 const MLOCK_ONFAULT = 1;
 const RUSAGE = { process: 0, thread: 1 } as const;
@@ -91,8 +92,11 @@ export interface PageCalls extends Disposable {
     | "unsupported"
     | "end";
   advise(fd: number, advice: keyof typeof ADVICE, range?: FileRange): void;
-  /** Maps a whole file, readable and shared, without loading anything. */
-  map(fd: number, lengthBytes: number): Mapping;
+  /**
+   * Maps part of a file, readable and shared, without loading anything. A fault brings in a page, or 4 MiB in huge pages
+   * and then 4 MiB ahead, however small the disk's read-ahead is: EINVAL where the kernel has no huge pages.
+   */
+  map(fd: number, range: FileRange & { readonly faults: keyof typeof FAULTS }): Mapping;
   /** Ends a mapping that another thread made. */
   unmap(mapping: Pick<Mapping, "address" | "lengthBytes">): void;
   usage(who: keyof typeof RUSAGE): Usage;
@@ -205,10 +209,15 @@ class LoadedPageCalls implements PageCalls {
     if (errno !== 0) throw new ErrnoError("posix_fadvise", errno);
   }
 
-  map(fd: number, lengthBytes: number): Mapping {
-    const pointer = this.#mapFile(fd, { offset: 0, length: lengthBytes });
+  map(fd: number, { faults, ...range }: FileRange & { readonly faults: keyof typeof FAULTS }): Mapping {
+    const pointer = this.#mapFile(fd, range);
     const address = Deno.UnsafePointer.value(pointer);
-    this.#checked("madvise", this.#c.madvise(pointer, BigInt(lengthBytes), MADV_RANDOM));
+    const lengthBytes = range.length;
+    if (this.#c.madvise(pointer, BigInt(lengthBytes), FAULTS[faults]) !== 0) {
+      const error = new ErrnoError("madvise", this.#errno.getInt32());
+      this.unmap({ address, lengthBytes });
+      throw error;
+    }
     return {
       address,
       lengthBytes,

@@ -109,8 +109,11 @@ export interface WarmProgress {
  */
 export type WarmEnd = "done" | "cancelled" | "evicting" | "cgroup_limit" | "memory_floor" | "changed";
 
-/** How bytes were moved: spliced to nowhere without a copy, or read where the file system can't splice. */
-export type WarmMethod = "splice" | "read";
+/**
+ * How bytes came in, as of the last of them: faulted in by huge pages or spliced to nowhere without a copy, whichever is
+ * quicker on the disk; read where the file system can't splice.
+ */
+export type WarmMethod = "fault" | "splice" | "read";
 
 export interface WarmOutcome {
   readonly path: string;

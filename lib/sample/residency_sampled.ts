@@ -99,7 +99,7 @@ function readingEye(pages: PageCalls, fd: number, preferred: "nowait" | "inblock
 }
 
 function faultingEye(pages: PageCalls, fd: number, sizeBytes: Bytes): Eye {
-  const mapping = pages.map(fd, sizeBytes);
+  const mapping = pages.map(fd, { offset: 0, length: sizeBytes, faults: "single" });
   let isMapped = true;
   return {
     method: () => "majflt",

@@ -10,8 +10,14 @@ import { systemClock } from "../system/clock.ts";
 import type { FromWarmWorker, WarmOrder } from "./warm_protocol.ts";
 import { warmFile } from "./warm_run.ts";
 
-// Kept open for the life of the Worker, like the I/O class, which belongs to this thread.
-const tools = { libc: openLibc(), pages: openPageCalls(), drain: openFileDrain(), clock: systemClock() };
+// Kept for the life of the Worker, like the I/O class, which belongs to this thread.
+const tools = {
+  libc: openLibc(),
+  pages: openPageCalls(),
+  drain: openFileDrain(),
+  methods: new Map(),
+  clock: systemClock(),
+};
 tools.pages.setIdleIo();
 
 function post(message: FromWarmWorker): void {

@@ -1,4 +1,5 @@
 /** Keeps a warm's pace: waits where it must, and listens in the silence for others who use the disk. */
+import type { ChunkRead } from "../decide/warm_method.ts";
 import {
   initialPace,
   isDisturbing,
@@ -10,6 +11,7 @@ import {
   reducePace,
   type Silence,
 } from "../decide/warm_pace.ts";
+import type { WarmMethod } from "../model/page_cache.ts";
 import type { Clock } from "../model/ports.ts";
 import { type Bytes, MIB, type MonotonicMs } from "../model/units.ts";
 import type { Disks, DiskUse } from "../sample/disks.ts";
@@ -47,6 +49,7 @@ export class WarmPacer {
   /** What the disk and we have done since it was last looked at. */
   #noise: { readonly sinceMs: MonotonicMs; readonly use: DiskUse | null; ownBytes: Bytes };
   #leastReadsPerByte: number | null = null;
+  #method: WarmMethod | null = null;
   #between: { readonly ms: number; readonly reads: number } | null = null;
 
   constructor(parts: PacerParts) {
@@ -87,7 +90,7 @@ export class WarmPacer {
   }
 
   /** After a call. */
-  moved({ bytes, diskBytes, ms }: { readonly bytes: Bytes; readonly diskBytes: Bytes; readonly ms: number }): void {
+  moved({ bytes, diskBytes, ms, method }: ChunkRead): void {
     const { pace } = this.#state;
     // Resident pages say nothing of the disk.
     if (pace === "full" && diskBytes >= bytes / 2) {
@@ -96,7 +99,15 @@ export class WarmPacer {
     }
     this.#noise.ownBytes += diskBytes;
     const toMs = this.#parts.clock.monotonicMs();
+    if (method !== this.#method) this.#hearAnew(method, toMs);
     this.#nextAtMs = nextReadMs(this.#state, { bytes, fromMs: toMs - ms, toMs, dueMs: this.#nextAtMs });
+  }
+
+  /** Another method's reads are of another size, and more of them would pass for somebody else's. */
+  #hearAnew(method: WarmMethod, atMs: MonotonicMs): void {
+    this.#method = method;
+    this.#leastReadsPerByte = null;
+    this.#noise = { sinceMs: atMs, use: this.#parts.disks.use(), ownBytes: 0 };
   }
 
   /** Whether the disk has been busier of late than we alone would make it. */

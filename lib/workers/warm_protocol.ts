@@ -13,7 +13,7 @@ export const SHARED_BYTES = COUNTS_AT + 8 * Object.keys(COUNT).length;
 
 /** In the order of their numbers in the shared block. */
 export const PACES = ["full", "polite", "fixed"] as const satisfies readonly WarmPace[];
-export const METHODS = ["splice", "read"] as const satisfies readonly WarmMethod[];
+export const METHODS = ["splice", "read", "fault"] as const satisfies readonly WarmMethod[];
 
 /** The block through which a busy Worker is told to stop, and tells how far it is: it reads no messages meanwhile. */
 export class SharedProgress {

@@ -10,6 +10,7 @@ import type { WarmEnd } from "../model/page_cache.ts";
 import type { Clock } from "../model/ports.ts";
 import { type Bytes, MIB } from "../model/units.ts";
 import { disksOf } from "../sample/disks.ts";
+import { hugePageBytes } from "../sample/huge_pages.ts";
 import { type MemoryRoom, readMemoryRoom } from "../sample/memory_room.ts";
 import { type OpenedFile, openInside } from "../sample/open_inside.ts";
 import { countByCachestat } from "../sample/residency_counted.ts";
@@ -17,11 +18,13 @@ import { PROBE_SAMPLES } from "../sample/residency_interval.ts";
 import { lookAtPages } from "../sample/residency_sampled.ts";
 import { WarmPacer } from "./warm_pacer.ts";
 import { SharedProgress, type WarmOrder, type WarmResult } from "./warm_protocol.ts";
+import { type DiskMethods, WarmReader } from "./warm_reader.ts";
 
 export interface WarmTools {
   readonly libc: Libc;
   readonly pages: PageCalls;
   readonly drain: FileDrain;
+  readonly methods: DiskMethods;
   readonly clock: Clock;
 }
 
@@ -31,6 +34,8 @@ const LOOKING_SHARE = 0.02;
 const LOCK_STEP: Bytes = 16 * MIB;
 /** What the kernel has read ahead of us at most: the window we are in and the next, each twice the largest read-ahead seen. */
 const AHEAD: Bytes = 32 * MIB;
+/** Elsewhere they are of 32 or 512 MiB, more than is to be read at a time. */
+const HUGE_PAGE: Bytes = 2 * MIB;
 
 interface End {
   readonly end: WarmEnd;
@@ -69,6 +74,7 @@ class WarmRun {
   readonly #file: OpenedFile;
   readonly #shared: SharedProgress;
   readonly #pacer: WarmPacer;
+  readonly #reader: WarmReader;
   #doneBytes = 0;
   #advised: WarmPacer["advice"] | null = null;
   /** The kernel reads ahead although it was told not to. */
@@ -82,6 +88,11 @@ class WarmRun {
     this.#shared = new SharedProgress(order.shared);
     const disks = disksOf(tools.libc, file.stat.device, order);
     this.#pacer = new WarmPacer({ clock: tools.clock, disks, shared: this.#shared, bytesPerS: order.bytesPerS });
+    this.#reader = new WarmReader({
+      ...tools,
+      file: { fd: file.fd, device: file.stat.device },
+      canFault: hugePageBytes(tools.libc, order) === HUGE_PAGE,
+    });
     this.#lookAtMs = tools.clock.monotonicMs() + LOOK_EVERY_MS;
     this.#shared.set("sizeBytes", file.stat.sizeBytes);
   }
@@ -101,10 +112,12 @@ class WarmRun {
     } catch (error) {
       mapping?.unmap();
       throw error;
+    } finally {
+      this.#reader.release();
     }
     return {
       ...ended,
-      method: this.#tools.drain.method,
+      method: this.#reader.method,
       sizeBytes,
       doneBytes: this.#doneBytes,
       diskBytes: pages.usage("thread").readBytes - readBefore,
@@ -131,7 +144,9 @@ class WarmRun {
       const ms = clock.monotonicMs() - fromMs;
       const diskBytes = pages.usage("thread").readBytes - readBefore;
       this.#isReadAhead = diskBytes > bytes;
-      this.#pacer.moved({ bytes, diskBytes, ms });
+      const { method } = this.#reader;
+      if (this.#advised === "sequential") this.#reader.learn({ bytes, diskBytes, ms });
+      this.#pacer.moved({ bytes, diskBytes, ms, method });
       this.#shared.set("heldBackMs", this.#pacer.heldBackMs);
       chunkBytes = nextChunk({ bytes, ms }, this.#pacer.bytesPerS);
       const stop = this.#lookAtMemory();
@@ -151,6 +166,7 @@ class WarmRun {
     const isSlowingDown = advice === "random" && this.#advised === "sequential";
     if (advice !== this.#advised) pages.advise(fd, advice);
     this.#advised = advice;
+    if (advice === "random") this.#reader.release();
     if (isSlowingDown || (advice === "random" && this.#isReadAhead)) {
       pages.advise(fd, "dontNeed", { offset: this.#doneBytes, length: AHEAD });
     }
@@ -158,16 +174,16 @@ class WarmRun {
 
   /** A chunk takes several calls, and a cancel isn't kept waiting for more than one of them. */
   #readChunk(bytes: Bytes): Bytes {
-    const { drain } = this.#tools;
+    const isExact = this.#advised === "random";
     let read = 0;
     while (read < bytes && !(read > 0 && this.#shared.isCancelled)) {
-      const got = drain.read(this.#file.fd, { offset: this.#doneBytes, length: bytes - read });
+      const got = this.#reader.read({ offset: this.#doneBytes, length: bytes - read }, { isExact });
       if (got === 0) break;
       read += got;
       this.#doneBytes += got;
       this.#shared.set("doneBytes", this.#doneBytes);
     }
-    this.#shared.method = drain.method;
+    this.#shared.method = this.#reader.method;
     return read;
   }
 
@@ -209,7 +225,8 @@ class WarmRun {
   }
 
   #reserveLock(): Mapping {
-    const mapping = this.#tools.pages.map(this.#file.fd, this.#file.stat.sizeBytes);
+    const whole = { offset: 0, length: this.#file.stat.sizeBytes };
+    const mapping = this.#tools.pages.map(this.#file.fd, { ...whole, faults: "single" });
     try {
       mapping.lockOnFault();
       return mapping;

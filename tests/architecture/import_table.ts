@@ -93,6 +93,7 @@ export const AREAS: readonly Area[] = [
       "lib/lab/gpu_table.ts",
       // Between two reads of a warm there is no time to ask the main thread how fast the next may be.
       "lib/decide/warm_chunk.ts",
+      "lib/decide/warm_method.ts",
       "lib/decide/warm_pace.ts",
       "lib/decide/warm_room.ts",
       // Thousands of events are ranked where they are read: moving them to the main thread would hold it up.

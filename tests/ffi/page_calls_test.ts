@@ -54,7 +54,7 @@ Deno.test({
     const { libc, pages, path, sizeBytes } = file;
     file.evict();
     const fd = libc.open(path, { flags: ["read"] });
-    const mapping = pages.map(fd, sizeBytes);
+    const mapping = pages.map(fd, { offset: 0, length: sizeBytes, faults: "single" });
     const before = pages.usage("thread").majorFaults;
     mapping.populate({ offset: 0, length: PAGE });
     assert.equal(pages.usage("thread").majorFaults - before, 1);
@@ -71,7 +71,7 @@ Deno.test("each refusal is its own errno", () => {
   using pages = openPageCalls();
   assert.equal(code(() => pages.advise(999, "random")), "posix_fadvise EBADF");
   assert.equal(code(() => pages.readByte(999, { offset: 0, isWaiting: false })), "preadv2 EBADF");
-  assert.equal(code(() => pages.map(999, PAGE)), "mmap EBADF");
+  assert.equal(code(() => pages.map(999, { offset: 0, length: PAGE, faults: "huge" })), "mmap EBADF");
   assert.equal(code(() => pages.fileSystem(999)), "fstatfs EBADF");
   if (pages.hasCachestat) assert.equal(code(() => pages.cachestat(999)), "cachestat EBADF");
 });
