@@ -118,12 +118,7 @@ export async function openService(
     fields: { message: `HyperSwap ${VERSION} started`, version: VERSION },
   });
   house.services.logins.servedAt(listening.url);
-  const returning = returnMemory({
-    clock,
-    streams: () => rest.streams.clients,
-    answered: () => rest.answered,
-    trim: () => libc.trimMemory(),
-  });
+  const returning = returnMemory({ clock, streams: () => rest.streams.clients, trim: () => libc.trimMemory() });
   const close = async (hurry: AbortSignal) => {
     returning.stop();
     systemd.stopping("Stopping");

@@ -55,8 +55,6 @@ export interface RestDoor {
   /** Ends every stream and every wait, so that the server can stop. */
   close(): Promise<void>;
   readonly streams: StreamCounts;
-  /** Requests answered so far. */
-  readonly answered: number;
 }
 
 type Env = { Bindings: { peer: Peer } };
@@ -73,7 +71,6 @@ class Rest implements RestDoor {
   readonly #hubs = new Map<string, StreamHub>();
   readonly #closing = new AbortController();
   readonly #open = new Set<{ close(): void }>();
-  #answered = 0;
   #docs: Promise<AssetServer> | null = null;
   #openApi: Promise<AssetServer> | null = null;
   #metrics: Promise<import("./metrics.ts").Metrics> | null = null;
@@ -95,12 +92,7 @@ class Rest implements RestDoor {
     };
   }
 
-  get answered(): number {
-    return this.#answered;
-  }
-
   async fetch(request: Request, peer: Peer): Promise<Response> {
-    this.#answered += 1;
     const response = await this.#answer(request, peer);
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.headers.set(name, value);
     const { simulation } = this.#options.services.about;

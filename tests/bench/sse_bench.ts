@@ -155,12 +155,7 @@ async function serve(): Promise<Served> {
   const libc = openLibc();
   const door = openRest({ services, clock, report, access: () => DEFAULT_ACCESS, assets: new Map() });
   const padded = new StreamHub({ services, clock, feed: paddedStream() });
-  const returning = returnMemory({
-    clock,
-    streams: () => door.streams.clients,
-    answered: () => door.answered,
-    trim: () => libc.trimMemory(),
-  });
+  const returning = returnMemory({ clock, streams: () => door.streams.clients, trim: () => libc.trimMemory() });
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, (request, { remoteAddr }) => {
     return new URL(request.url).pathname === "/padded" ? padded.open() : door.fetch(request, peerOf(remoteAddr));
   });
