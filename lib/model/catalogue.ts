@@ -8,6 +8,8 @@ export interface ModelFile {
   readonly sizeBytes: Bytes;
   /** Null where the file system doesn't tell. */
   readonly modifiedAtMs: WallMs | null;
+  /** Tells it from one that replaced it. */
+  readonly id: string;
 }
 
 /** A model that a server would offer. */

@@ -170,13 +170,18 @@ function join(
   const blobRoots = stores.flatMap(({ root }) => root === null || refuseRoot(root) !== null ? [] : [root]);
   const roots = [...new Set([...blobRoots, ...folders.roots, ...linkTargets])];
   const files = new Map<string, ModelFile>();
-  const take = (file: FoundFile): string | null => {
-    const { realPath: path, facts } = file;
-    if (!roots.some((root) => isInside(path, root))) {
-      return `${file.path} leads to ${path}, outside of every model folder: name that folder under warm.roots to allow it`;
+  const firstPaths = new Map<string, string>();
+  const take = ({ path: named, realPath, facts: { id, sizeBytes, modifiedAtMs } }: FoundFile): Taken => {
+    if (!roots.some((root) => isInside(realPath, root))) {
+      const why = `${named} leads to ${realPath}, outside of every model folder`;
+      return { path: null, why: `${why}: name that folder under warm.roots to allow it` };
     }
-    files.set(path, { path, sizeBytes: facts.sizeBytes, modifiedAtMs: facts.modifiedAtMs });
-    return null;
+    // A second name of the same file (a hard link). Some file systems give an id twice, but not with all else the same.
+    const identity = `${id} ${sizeBytes} ${modifiedAtMs}`;
+    const path = firstPaths.get(identity) ?? realPath;
+    firstPaths.set(identity, path);
+    files.set(path, { path, sizeBytes, modifiedAtMs, id });
+    return { path, why: null };
   };
   const problems: CatalogueProblem[] = [...stores.flatMap((store) => store.problems), ...folders.problems];
   const entries: CatalogueEntry[] = [];
@@ -193,17 +198,19 @@ function join(
   return { entries, files: [...files.values()], roots, problems, blobsByDigest };
 }
 
-type Take = (file: FoundFile) => string | null;
+/** The one path under which a file counts, or why it doesn't. */
+type Taken = { readonly path: string; readonly why: null } | { readonly path: null; readonly why: string };
+type Take = (file: FoundFile) => Taken;
 
 function ollamaEntry(model: StoreModel, take: Take): CatalogueEntry {
-  const refused = model.files.map((file) => ({ file, why: take(file) }));
-  const whys = refused.flatMap(({ why }) => why ?? []);
+  const taken = model.files.map(take);
+  const whys = taken.flatMap(({ why }) => why ?? []);
   return {
     source: "ollama",
     name: model.name,
     folder: null,
     digest: model.digest,
-    files: [...new Set(refused.flatMap(({ file, why }) => why === null ? [file.realPath] : []))],
+    files: [...new Set(taken.flatMap(({ path }) => path ?? []))],
     sizeBytes: model.sizeBytes,
     isShadowed: false,
     problem: model.problem ?? whys[0] ?? null,
@@ -211,15 +218,15 @@ function ollamaEntry(model: StoreModel, take: Take): CatalogueEntry {
 }
 
 function comfyEntry({ kind, name, file, problem }: FolderModel, take: Take): CatalogueEntry {
-  const refused = file === null ? null : take(file);
+  const taken = file === null ? null : take(file);
   return {
     source: "comfyui",
     name,
     folder: kind,
     digest: null,
-    files: file === null || refused !== null ? [] : [file.realPath],
+    files: taken?.path == null ? [] : [taken.path],
     sizeBytes: file?.facts.sizeBytes ?? null,
     isShadowed: false,
-    problem: problem ?? refused,
+    problem: problem ?? taken?.why ?? null,
   };
 }

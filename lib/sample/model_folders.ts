@@ -100,8 +100,9 @@ export class ModelFolders {
     return found;
   }
 
+  /** No folder's time tells that the far end of a link came or went: it is looked at each time. */
   async #isFolder(folder: string, name: string): Promise<boolean> {
-    return (await this.#cache.file(folder, name)).facts?.kind === "folder";
+    return (await this.#cache.file(folder, name, { isFresh: true })).facts?.kind === "folder";
   }
 
   async #model(kind: string, { folder, file, name }: Found): Promise<FolderModel> {

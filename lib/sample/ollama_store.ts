@@ -50,6 +50,8 @@ export class OllamaStore {
   readonly #files: Files;
   readonly #folders: FolderCache;
   #manifests = new Map<string, KnownManifest>();
+  /** The far end of a link comes and goes without the folder's time telling of it. */
+  #linkedBlobs: ReadonlySet<string> = new Set();
   /** Config blobs never change: their name is their hash. */
   readonly #isCloud = new Map<string, boolean>();
 
@@ -63,7 +65,9 @@ export class OllamaStore {
     this.#folders.begin();
     const blobs = `${this.path}/blobs`;
     // Lists it when something came or went, so that the files below are looked at again.
-    if (await this.#folders.names(blobs) === null) return { models: [], problems: [], root: null };
+    const blobNames = await this.#folders.names(blobs);
+    if (blobNames === null) return { models: [], problems: [], root: null };
+    this.#linkedBlobs = new Set(blobNames.filter(({ kind }) => kind === "link").map(({ name }) => name));
     const models: StoreModel[] = [];
     const problems: CatalogueProblem[] = [];
     const seen = new Map<string, KnownManifest>();
@@ -139,7 +143,7 @@ export class OllamaStore {
 
   async #weight({ blob, sizeBytes }: Layer): Promise<FoundFile | string> {
     const folder = `${this.path}/blobs`;
-    const { facts, realPath } = await this.#folders.file(folder, blob);
+    const { facts, realPath } = await this.#folders.file(folder, blob, { isFresh: this.#linkedBlobs.has(blob) });
     if (facts === null || realPath === null) return `its weights ${short(blob)} are missing`;
     if (facts.kind !== "file") return `its weights ${short(blob)} are not a regular file`;
     if (facts.sizeBytes !== sizeBytes) {

@@ -6,6 +6,9 @@ import type { Catalogue, CatalogueEntry, Files, ModelFile } from "../model/catal
 import { didYouMean } from "../model/did_you_mean.ts";
 import { Failure } from "../model/failure.ts";
 
+/** Of several models that may be meant, so many are told. */
+const NAMED_RIVALS = 5;
+
 export interface Chosen {
   readonly files: readonly ModelFile[];
   /** The model whose files they are; null for a path that several or none stand for. */
@@ -27,8 +30,8 @@ export async function chooseFiles(
 
 function chooseModel(name: string, catalogue: Catalogue): Chosen {
   const usable = catalogue.entries.filter(({ isShadowed }) => !isShadowed);
-  const entry = usable.find((candidate) => isNamed(candidate, name));
-  if (entry === undefined) throw unknown(name, usable);
+  const entry = entryNamed(name, usable);
+  if (entry === null) throw unknown(name, usable);
   const byPath = new Map(catalogue.files.map((file) => [file.path, file]));
   const files = entry.files.flatMap((path) => byPath.get(path) ?? []);
   if (files.length > 0) return { files, entry };
@@ -37,10 +40,26 @@ function chooseModel(name: string, catalogue: Catalogue): Chosen {
   });
 }
 
-/** ComfyUI's files go by their folder and name, by their name alone, or by its last part. */
-function isNamed(entry: CatalogueEntry, name: string): boolean {
-  if (entry.source === "ollama") return useKey("ollama", entry.name) === useKey("ollama", name);
-  return name === labelOf(entry) || name === entry.name || name === entry.name.replace(/^.*\//, "");
+/** ComfyUI's files go by their folder and name, by their name alone, or by its last part: the fullest that fits. */
+function entryNamed(name: string, entries: readonly CatalogueEntry[]): CatalogueEntry | null {
+  const waysToName = [
+    (entry: CatalogueEntry) =>
+      entry.source === "ollama" ? useKey("ollama", entry.name) === useKey("ollama", name) : labelOf(entry) === name,
+    (entry: CatalogueEntry) => entry.source === "comfyui" && entry.name === name,
+    (entry: CatalogueEntry) => entry.source === "comfyui" && entry.name.replace(/^.*\//, "") === name,
+  ];
+  for (const isNamed of waysToName) {
+    const [entry, ...others] = entries.filter(isNamed);
+    if (entry === undefined) continue;
+    const files = JSON.stringify(entry.files);
+    const rivals = others.filter((other) => JSON.stringify(other.files) !== files);
+    if (rivals.length === 0) return entry;
+    const labels = [entry, ...rivals].map((rival) => `'${labelOf(rival)}'`);
+    throw new Failure("invalid_input", `There are ${labels.length} models '${name}'`, {
+      hint: `Say which: ${labels.slice(0, NAMED_RIVALS).join(", ")}${labels.length > NAMED_RIVALS ? ", …" : ""}`,
+    });
+  }
+  return null;
 }
 
 function unknown(name: string, entries: readonly CatalogueEntry[]): Failure {

@@ -36,7 +36,7 @@ function catalogueOf(entries: readonly CatalogueEntry[], sizes: Record<string, n
   const paths = Object.entries(sizes);
   return {
     entries,
-    files: paths.map(([name, sizeBytes]) => ({ path: `/m/${name}`, sizeBytes, modifiedAtMs: NOW - ageMs })),
+    files: paths.map(([name, sizeBytes]) => ({ path: `/m/${name}`, sizeBytes, modifiedAtMs: NOW - ageMs, id: name })),
     roots: ["/m"],
     places: [],
     problems: [],

@@ -169,3 +169,44 @@ Deno.test("a pulled, deleted or overwritten model shows within 10 s, and a quiet
   Deno.removeSync(`${tree.root}/store/manifests/${LIBRARY}/new`, { recursive: true });
   assert.equal(find(await tree.next(), "new:latest"), undefined);
 });
+
+Deno.test("what lies behind a link shows and goes within 10 s too, though no folder tells of it", async () => {
+  await using tree = await modelTree();
+  const { root, write } = tree;
+  fillStore(tree);
+  write("comfy/models/vae/far.safetensors", 10);
+  Deno.mkdirSync(`${root}/comfy/models/loras`);
+  Deno.symlinkSync("../vae/far.safetensors", `${root}/comfy/models/loras/near.safetensors`);
+  Deno.symlinkSync(`${root}/comfy/models/vae/later.safetensors`, `${root}/comfy/models/loras/later.safetensors`);
+  Deno.renameSync(`${root}/store/blobs/sha256-${hexOf("3")}`, `${root}/comfy/models/vae/blob.bin`);
+  Deno.symlinkSync(`${root}/comfy/models/vae/blob.bin`, `${root}/store/blobs/sha256-${hexOf("3")}`);
+  await tree.catalogue();
+  tree.clock.jumpWall(600_000);
+  const before = await tree.next();
+  assert.equal(find(before, "near.safetensors")?.files.length, 1);
+  assert.equal(find(before, "hf.co/someone/tensors:q4")?.problem, null);
+  assert.match(find(before, "later.safetensors")?.problem ?? "", /a link to nothing/);
+  for (const name of ["far.safetensors", "blob.bin"]) Deno.removeSync(`${root}/comfy/models/vae/${name}`);
+  write("comfy/models/vae/later.safetensors", 30);
+  const after = await tree.next();
+  assert.match(find(after, "near.safetensors")?.problem ?? "", /a link to nothing/);
+  assert.match(find(after, "hf.co/someone/tensors:q4")?.problem ?? "", /weights sha256-3{12}… are missing/);
+  const later = after.entries.find(({ folder, name }) => folder === "loras" && name === "later.safetensors");
+  assert.deepEqual([later?.problem, later?.sizeBytes], [null, 30]);
+});
+
+Deno.test("a file with two names of its own counts once, under one of them", async () => {
+  await using tree = await modelTree();
+  const { root, write } = tree;
+  write("comfy/models/checkpoints/a.safetensors", 500);
+  write("comfy/models/checkpoints/same-size.safetensors", 500);
+  Deno.mkdirSync(`${root}/comfy/models/loras`);
+  Deno.linkSync(`${root}/comfy/models/checkpoints/a.safetensors`, `${root}/comfy/models/loras/b.safetensors`);
+  const catalogue = await tree.catalogue();
+  assert.equal(catalogue.files.length, 2);
+  assert.deepEqual(find(catalogue, "b.safetensors")?.files, find(catalogue, "a.safetensors")?.files);
+  Deno.removeSync(`${root}/comfy/models/checkpoints/a.safetensors`);
+  const later = await tree.next();
+  assert.deepEqual(find(later, "b.safetensors")?.files, [`${root}/comfy/models/loras/b.safetensors`]);
+  assert.equal(later.files.length, 2);
+});

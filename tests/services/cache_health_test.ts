@@ -5,7 +5,7 @@ import { checkCache } from "../../lib/services/cache_health.ts";
 
 const CATALOGUE: Catalogue = {
   entries: [],
-  files: [{ path: "/m/a", sizeBytes: 1, modifiedAtMs: null }],
+  files: [{ path: "/m/a", sizeBytes: 1, modifiedAtMs: null, id: "1:1" }],
   roots: ["/m"],
   places: [{ source: "ollama", path: "/m", origin: "configuration", problem: null }],
   problems: [],
