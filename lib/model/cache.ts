@@ -96,8 +96,12 @@ export interface WarmedFile {
 export interface WarmResult {
   readonly files: readonly WarmedFile[];
   readonly skipped: readonly PlanSkip[];
-  readonly readBytes: Bytes;
+  /** From the disk; null where it isn't known of one of them. */
+  readonly readBytes: Bytes | null;
+  /** Of the call, waits for its turn included. */
   readonly durationMs: number;
+  /** Of the files alone. */
+  readonly readingMs: number;
   /** 0–1 over all files that were to be warmed and could be measured; null where none could. */
   readonly shareBefore: number | null;
   readonly shareAfter: number | null;

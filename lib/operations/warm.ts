@@ -38,9 +38,9 @@ const WarmedWire = z.object({
 const WarmWire = z.object({
   files: z.array(WarmedWire),
   skipped: z.array(SkipWire).describe("what the plan left out"),
-  read_gb: gb("read from the disk in all"),
-  duration_ms: ms("all of it"),
-  gb_per_s: z.number().nullable(),
+  read_gb: gb("read from the disk in all", null),
+  duration_ms: ms("all of it, waits for its turn included"),
+  gb_per_s: z.number().nullable().describe("while it read"),
   residency_before_pct: z.number().nullable(),
   residency_after_pct: z.number().nullable(),
   stopped_by: z.string().nullable().describe("why it ended before the last file"),
@@ -48,7 +48,7 @@ const WarmWire = z.object({
 });
 
 export function viewWarm(result: WarmResult): z.output<typeof WarmWire> {
-  const { readBytes, durationMs } = result;
+  const { readBytes, durationMs, readingMs } = result;
   return {
     files: result.files.map((file) => ({
       path: file.path,
@@ -65,7 +65,7 @@ export function viewWarm(result: WarmResult): z.output<typeof WarmWire> {
     skipped: result.skipped.map(viewSkip),
     read_gb: toGb(readBytes),
     duration_ms: round(durationMs),
-    gb_per_s: durationMs <= 0 || readBytes === 0 ? null : round(readBytes / 1e6 / durationMs, 2),
+    gb_per_s: readingMs <= 0 || !readBytes ? null : round(readBytes / 1e6 / readingMs, 2),
     residency_before_pct: pct(result.shareBefore),
     residency_after_pct: pct(result.shareAfter),
     stopped_by: result.stoppedBy,

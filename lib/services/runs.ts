@@ -158,7 +158,8 @@ class RunTable implements RunKeeper {
 
   #end(entry: Entry, ending: Partial<RunView>): void {
     entry.end = { atMs: this.#clock.monotonicMs(), order: this.#ends++ };
-    this.#change(entry, { ...ending, endedAtMs: this.#clock.wallMs() });
+    const progress = lastProgress(entry.view.progress, ending.state);
+    this.#change(entry, { ...ending, progress, endedAtMs: this.#clock.wallMs() });
     entry.followers.clear();
     this.#forget();
     this.#onList();
@@ -199,4 +200,9 @@ class RunTable implements RunKeeper {
       if (end !== null && (end.order < oldestOrder || nowMs - end.atMs >= KEPT_MS)) this.#entries.delete(view.id);
     }
   }
+}
+
+/** The last report came some time before the end: nothing is left of what is done, and nothing is awaited of the rest. */
+function lastProgress(progress: Progress | null, state: RunView["state"] | undefined): Progress | null {
+  return progress === null ? null : { ...progress, done: state === "done" ? 1 : progress.done, etaMs: null };
 }

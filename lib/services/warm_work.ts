@@ -119,16 +119,19 @@ function resultOf(
     readonly durationMs: number;
   },
 ): WarmResult {
-  const readBytes = files.reduce((sum, file) => sum + (file.readBytes ?? 0), 0);
+  const isKnown = files.every((file) => file.readBytes !== null);
+  const readBytes = isKnown ? files.reduce((sum, file) => sum + (file.readBytes ?? 0), 0) : null;
+  const readingMs = files.reduce((sum, file) => sum + file.durationMs, 0);
   return {
     files,
     skipped: order.skipped,
     readBytes,
     durationMs,
+    readingMs,
     shareBefore: shareOf(files.map(({ before }) => before)),
     shareAfter: shareOf(files.map(({ after }) => after)),
     stoppedBy,
-    message: messageFor(files, { readBytes, durationMs, stoppedBy }),
+    message: messageFor(files, { readBytes, readingMs, stoppedBy }),
   };
 }
 
@@ -140,16 +143,17 @@ function shareOf(figures: readonly (Residency | null)[]): number | null {
 
 function messageFor(
   files: readonly WarmedFile[],
-  { readBytes, durationMs, stoppedBy }: Pick<WarmResult, "readBytes" | "durationMs" | "stoppedBy">,
+  { readBytes, readingMs, stoppedBy }: Pick<WarmResult, "readBytes" | "readingMs" | "stoppedBy">,
 ): string {
   if (files.length === 0) return "Nothing to warm: what the budget allows is in memory already";
   const skipped = files.filter(({ end }) => end === "skipped");
   const refused = files.filter(({ end }) => end === "refused");
   if (skipped.length === files.length) return `Nothing read: ${skipped[0]?.reason ?? "it is in memory already"}`;
   const done = files.length - skipped.length - refused.length;
-  const seconds = durationMs / 1_000;
-  const rate = seconds > 0 ? `, ${(readBytes / 1e9 / seconds).toFixed(2)} GB/s` : "";
-  const read = `Read ${(readBytes / 1e9).toFixed(2)} GB from disk in ${seconds.toFixed(1)} s${rate}`;
+  const seconds = readingMs / 1_000;
+  const rate = seconds > 0 && readBytes !== null ? `, ${(readBytes / 1e9 / seconds).toFixed(2)} GB/s` : "";
+  const amount = readBytes === null ? "" : ` ${(readBytes / 1e9).toFixed(2)} GB from disk`;
+  const read = `Read${amount} in ${seconds.toFixed(1)} s${rate}`;
   const failed = refused.length === 0 ? "" : `; ${refused.length} could not be read: ${refused[0]?.reason}`;
   const stopped = stoppedBy === null ? "" : `; stopped: ${stoppedBy}`;
   return `${read}, ${done} ${done === 1 ? "file" : "files"}${failed}${stopped}`;
@@ -157,15 +161,15 @@ function messageFor(
 
 /** How a warm stands in history. */
 export function warmFields(operation: string, result: WarmResult, end: string): NewHistoryItem["fields"] {
-  const { files, readBytes, durationMs } = result;
+  const { files, readBytes, durationMs, readingMs } = result;
   return {
     operation,
     end,
     models: [...new Set(files.flatMap(({ names }) => names.slice(0, 1)))].slice(0, 20),
     files: files.length,
-    read_gb: round(readBytes / 1e9, 3),
+    read_gb: readBytes === null ? null : round(readBytes / 1e9, 3),
     duration_ms: round(durationMs),
-    gb_per_s: durationMs <= 0 ? null : round(readBytes / 1e6 / durationMs, 2),
+    gb_per_s: readBytes === null || readingMs <= 0 ? null : round(readBytes / 1e6 / readingMs, 2),
     residency_before_pct: pctOf(result.shareBefore),
     residency_after_pct: pctOf(result.shareAfter),
     message: result.message,

@@ -17,9 +17,8 @@ export interface WarmRequest {
   readonly check?: (before: Residency) => void;
 }
 
-/** Null in a result: the Worker hadn't told yet when a cancel was acknowledged. */
 export interface WarmEnded {
-  readonly result: Omit<WarmResult, "diskBytes"> & { readonly diskBytes: number | null };
+  readonly result: WarmResult;
   readonly before: Residency;
   readonly after: Residency;
 }

@@ -85,7 +85,8 @@ export interface WarmResult {
   readonly method: WarmMethod;
   readonly sizeBytes: Bytes;
   readonly doneBytes: Bytes;
-  readonly diskBytes: Bytes;
+  /** Null where the kernel keeps no account: on FUSE and on network file systems. */
+  readonly diskBytes: Bytes | null;
   readonly durationMs: number;
   readonly heldBackMs: number;
   /** MemAvailable before the reading and after it; null where it was not asked. */

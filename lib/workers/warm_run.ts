@@ -120,7 +120,7 @@ class WarmRun {
       method: this.#reader.method,
       sizeBytes,
       doneBytes: this.#doneBytes,
-      diskBytes: pages.usage("thread").readBytes - readBefore,
+      diskBytes: this.#accounted(pages.usage("thread").readBytes - readBefore),
       durationMs: clock.monotonicMs() - startedAtMs,
       heldBackMs: this.#pacer.heldBackMs,
       locked: mapping === null || ended.end !== "done"
@@ -153,6 +153,12 @@ class WarmRun {
       if (stop !== null) return stop;
     }
     return pages.fileSystem(this.#file.fd) === "fuse" ? DONE_ON_FUSE : DONE;
+  }
+
+  /** Only what goes through the block layer is counted for a thread; elsewhere nothing is, which would look like a hit. */
+  #accounted(readBytes: Bytes): Bytes | null {
+    const isCounting = !["fuse", "zfs", "other"].includes(this.#tools.pages.fileSystem(this.#file.fd));
+    return isCounting || readBytes > 0 ? readBytes : null;
   }
 
   /**

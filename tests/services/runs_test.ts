@@ -55,8 +55,17 @@ Deno.test("a run tells where it stands, and its result when it is done", async (
     ["running", 2, "loading"],
     ["done", 3, "loading"],
   ]);
+  assert.deepEqual(ended.progress, { phase: "loading", done: 1, etaMs: null });
   assert.deepEqual(ended.result, { ok: 1 });
   assert.deepEqual(runs.get(started.id), ended);
+});
+
+Deno.test("a run that was cancelled stays as far as it came, and awaits nothing", async () => {
+  const { runs } = keeper();
+  const work = held();
+  const { id } = runs.start("warm-all", work.work);
+  work.calls[0]?.progress({ phase: "warming", done: 0.4, etaMs: 9000 });
+  assert.deepEqual((await runs.cancel(id)).progress, { phase: "warming", done: 0.4, etaMs: null });
 });
 
 Deno.test("cancel aborts the work and resolves with the last state; cancelling again changes nothing", async () => {
