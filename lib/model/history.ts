@@ -6,6 +6,8 @@ export const HISTORY_KINDS = [
   "yield",
   "purge",
   "warm",
+  // Locked pages that were let go because their file was deleted or replaced.
+  "pin",
   // Which of ComfyUI's files its prompts named, summed up over ten minutes; Ollama's uses are its swaps and yields.
   "use",
   // What models and workflows were measured to take, summed up likewise: footprints begin with it.

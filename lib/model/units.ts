@@ -32,6 +32,12 @@ export function round(value: number | null, digits = 1): number | null {
   return Math.round(value * scale) / scale;
 }
 
+/** Bytes as GB (10⁹) for a sentence, to a thousandth; smaller amounts with two figures, so that none reads as nothing. */
+export function gbText(bytes: Bytes): string {
+  const gb = bytes / 1e9;
+  return String(round(gb, 3) || Number(gb.toPrecision(2)));
+}
+
 /** ISO 8601 UTC with milliseconds. */
 export function toIso(wallMs: WallMs): string {
   return new Date(wallMs).toISOString();

@@ -80,6 +80,7 @@ export class CacheService implements Cache {
     const catalogue = this.#parts.catalogue();
     if (catalogue === null) return;
     this.book.keepOnly(catalogue.files);
+    await this.#pins.releaseGone(catalogue.files);
     await this.book.refresh(catalogue, { ages, signal });
   }
 
@@ -88,7 +89,8 @@ export class CacheService implements Cache {
     await this.measure(FRESH, signal);
     const names = namesByPath(catalogue.entries);
     const pinned = this.#pinnedPaths;
-    const files = catalogue.files.map(({ path, sizeBytes }): FileReport => ({
+    const listed = [...catalogue.files, ...this.#pins.missingFrom(catalogue.files)];
+    const files = listed.map(({ path, sizeBytes }): FileReport => ({
       path,
       source: names.get(path)?.source ?? "ollama",
       names: names.get(path)?.labels ?? [],
@@ -174,10 +176,14 @@ export class CacheService implements Cache {
   async pin(request: Parameters<Cache["pin"]>[0], call: CallOptions): ReturnType<Cache["pin"]> {
     const catalogue = await this.#awaitCatalogue(call.signal);
     const { files } = await chooseFiles(request, { catalogue, files: this.#parts.files });
+    await this.#pins.releaseGone(catalogue.files);
     return await this.#pins.pin({ files, roots: catalogue.roots, budgetBytes: request.budgetBytes }, call);
   }
 
   async unpin(request: Parameters<Cache["unpin"]>[0]): ReturnType<Cache["unpin"]> {
+    const { model, path } = request;
+    // It may have left the catalogue meanwhile.
+    if (model === null && path !== null && this.#pins.holds(path)) return await this.#pins.unpin([{ path }]);
     const { files } = await chooseFiles(request, { catalogue: this.catalogue(), files: this.#parts.files });
     return await this.#pins.unpin(files);
   }

@@ -12,7 +12,7 @@ import type {
   WarmProgress,
 } from "../model/page_cache.ts";
 import type { Clock } from "../model/ports.ts";
-import { type Bytes, toGib } from "../model/units.ts";
+import { type Bytes, gbText } from "../model/units.ts";
 import { MeasureClient } from "./measure_client.ts";
 import { WarmLine } from "./warm_line.ts";
 import { WarmTicket } from "./warm_ticket.ts";
@@ -119,8 +119,8 @@ class PageCacheClient implements PageCache {
     if (lockedBytes + sizeBytes <= budgetBytes) return;
     throw new Failure(
       "wont_fit",
-      `Cannot pin ${path}: its ${toGib(sizeBytes)} GiB and the ${toGib(lockedBytes)} GiB pinned already exceed the ` +
-        `budget of ${toGib(budgetBytes)} GiB`,
+      `Cannot pin ${path}: its ${gbText(sizeBytes)} GB and the ${gbText(lockedBytes)} GB locked already exceed ` +
+        `the budget of ${gbText(budgetBytes)} GB`,
       { hint: "Unpin something, or raise the budget; locked memory is out of reach for every other program" },
     );
   }

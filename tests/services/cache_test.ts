@@ -227,6 +227,25 @@ Deno.test("pinning is off until the owner sets a budget, and a caller can only l
   await assert.rejects(tight.until(tight.services.cache.pin(choice, IDLE_CALL)), /available to programs/);
 });
 
+Deno.test("a pinned file that is deleted is let go and told; one that only left the catalogue is listed, and let go by path", async () => {
+  await using scene = await openWarmScene({ policy: { pinBudgetBytes: 50e9 } });
+  const { services: { cache, history }, until, clock } = scene;
+  await clock.advance(6_000);
+  for (const model of [QWEN, "gemma3:12b"]) await until(cache.pin({ model, path: null, budgetBytes: null }, IDLE_CALL));
+  const [qwen, gemma] = [await pathOf(scene, QWEN), await pathOf(scene, "gemma3:12b")];
+  const manifests = `${scene.root}/usr/share/ollama/.ollama/models/manifests/registry.ollama.ai/library`;
+  await Deno.remove(scene.root + qwen.path);
+  await Deno.remove(`${manifests}/gemma3`, { recursive: true });
+  await clock.advance(6_000);
+  const report = await until(cache.report(IDLE_CALL.signal));
+  assert.deepEqual(report.files.filter(({ isPinned }) => isPinned).map(({ path }) => path), [gemma.path]);
+  assert.equal(report.totals.pinnedBytes, gemma.sizeBytes);
+  const [item] = await until(history.list({ limit: 1, kind: "pin", before: null, durable: true }));
+  assert.equal(item?.fields["message"], `Unlocked 9.276 GB of ${qwen.path}: it is gone`);
+  const let_go = await until(cache.unpin({ model: null, path: gemma.path }));
+  assert.deepEqual([let_go.pinned, let_go.changed.map(({ path }) => path)], [[], [gemma.path]]);
+});
+
 Deno.test("by itself at the start, and when idle; an idle warm makes room for a prompt", async () => {
   await using scene = await openWarmScene({ policy: { atStart: true } });
   await scene.clock.advance(20_000);
