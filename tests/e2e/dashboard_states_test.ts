@@ -52,6 +52,35 @@ scenes["what isn't known is a dash with its reason, never a zero"] = async (fake
   assert.deepEqual(complaints, []);
 };
 
+scenes["host memory shows of which model files the page cache is, measured, and within it"] = async (fake, open) => {
+  const base = fake.stats;
+  assert.ok(base.ram);
+  const { ram } = base;
+  const { page, complaints } = await open(fake.url);
+  const bar = page.getByRole("img", { name: /^Host memory:/ });
+  const models = page.locator(".ram .legend-item", { hasText: "Of which model files" });
+  assert.match(await models.locator(".unknown").getAttribute("title") ?? "", /not been measured/);
+  assert.equal(await bar.getAttribute("aria-label"), "Host memory: Applications 11.4 GiB, Page cache 43.1 GiB");
+
+  const measured = { model_files_total_gb: 62.5, model_residency_pct: 48 };
+  fake.push({ ...base, ram: { ...ram, ...measured, model_files_gb: 30 } });
+  await models.getByText("30.0").waitFor();
+  assert.match(await models.getAttribute("title") ?? "", /48\.0 % of 62\.5 GiB/);
+  assert.equal(
+    await bar.getAttribute("aria-label"),
+    "Host memory: Applications 11.4 GiB, Model files in the page cache 30.0 GiB, Rest of the page cache 13.1 GiB",
+  );
+
+  // The files' figure is seconds older: a cache that was dropped since must not make the bar longer than the memory.
+  fake.push({ ...base, ram: { ...ram, ...measured, model_files_gb: 30, cached_gb: 2.5 } });
+  await page.locator(".ram .legend-item", { hasText: "Page cache" }).getByText("2.5").waitFor();
+  assert.equal(
+    await bar.getAttribute("aria-label"),
+    "Host memory: Applications 11.4 GiB, Model files in the page cache 2.5 GiB",
+  );
+  assert.deepEqual(complaints, []);
+};
+
 scenes["a server that is gone says why and what helps, and can't be asked"] = async (fake, open) => {
   const base = fake.stats;
   const reason = "Connection refused at 127.0.0.1:11434";
