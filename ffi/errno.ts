@@ -28,7 +28,11 @@ export const ERRNO = {
   EMSGSIZE: 90,
   EOPNOTSUPP: 95,
   ENOBUFS: 105,
+  ENOTCONN: 107,
+  ETIMEDOUT: 110,
   ECONNREFUSED: 111,
+  EHOSTDOWN: 112,
+  ESTALE: 116,
 } as const;
 
 const NAMES: ReadonlyMap<number, string> = new Map(Object.entries(ERRNO).map(([name, number]) => [number, name]));

@@ -139,6 +139,35 @@ onDisk("what mustn't be read is refused, and holds up nobody", async ({ cache, f
   assert.equal((await cache.warm(file.path, call())).end, "done");
 });
 
+/** The kernel has no speed of the loopback device: to read it is EINVAL, as of a bad sector it is EIO. */
+const LOOPBACK = "/sys/devices/virtual/net/lo";
+
+Deno.test({
+  name: "a file that its disk doesn't give is that file's own failure, and the next one is read",
+  ignore: !isUnreadable(`${LOOPBACK}/speed`),
+  async fn() {
+    const cache = connectPageCache({ clock: systemClock() });
+    const call: WarmCall = { roots: [LOOPBACK], bytesPerS: 1e9, reserveBytes: 0 };
+    try {
+      const given = await failure(cache.warm(`${LOOPBACK}/speed`, call));
+      assert.deepEqual([given.code, given.message], ["unavailable", `Cannot read ${LOOPBACK}/speed: EINVAL`]);
+      assert.deepEqual([given.hint !== null, given.details], [true, { call: "pread", errno: 22 }]);
+      assert.equal((await cache.warm(`${LOOPBACK}/mtu`, call)).path, `${LOOPBACK}/mtu`);
+    } finally {
+      await cache.close();
+    }
+  },
+});
+
+function isUnreadable(path: string): boolean {
+  try {
+    Deno.readTextFileSync(path);
+    return false;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EINVAL";
+  }
+}
+
 onDisk("what has no room is refused before anything is read", async ({ cache, file, call }) => {
   file.evict();
   const noRoom = await failure(cache.warm(file.path, call({ reserveBytes: 1_000_000 * GIB })));
