@@ -11,6 +11,7 @@ import { placesOf } from "./config/places.ts";
 import type { Ground } from "./ground.ts";
 import type { House } from "./house.ts";
 import { Failure, FAILURES, messageOf } from "./model/failure.ts";
+import { hostUrl } from "./model/host_url.ts";
 import { VERSION } from "./model/version.ts";
 import type { Operation } from "./operations/operation.ts";
 import { memoryStore } from "./record/memory_store.ts";
@@ -100,7 +101,7 @@ async function run(
   await Deno.mkdir(places.stateDir, { recursive: true });
   const owner: Owner = {
     pid: Deno.pid,
-    url: `http://${loaded.config.server.host}:${loaded.config.server.port}`,
+    url: hostUrl(host, loaded.config.server.port),
     socket: places.socketPath,
     since: new Date(clock.wallMs()).toISOString(),
   };

@@ -5,6 +5,7 @@
 import { loadConfig } from "./config/load.ts";
 import { placesOf } from "./config/places.ts";
 import { Failure } from "./model/failure.ts";
+import { hostUrl } from "./model/host_url.ts";
 import type { CliAddress } from "./show/cli_commands.ts";
 import { findService } from "./show/http_invoker.ts";
 import type { Invoker } from "./show/invoker.ts";
@@ -22,8 +23,8 @@ export async function findInvoker(address: CliAddress): Promise<Invoker> {
   const { clientSockets } = placesOf(loaded, Deno.uid() === 0);
   const search = await findService({
     socketPaths: isBare || (isPortNamed && !isSocketNamed) ? [] : clientSockets,
-    url: isSocketNamed && !isPortNamed ? null : `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${port}`,
-    token: token ?? (isBare ? null : surroundings.token),
+    url: isSocketNamed && !isPortNamed ? null : hostUrl(host, port),
+    token: sendable(token ?? (isBare ? null : surroundings.token)),
   }, systemClock());
   if (search.invoker !== null) return search.invoker;
   // Who names a service wants that one's word, not what this machine looks like from here.
@@ -34,4 +35,12 @@ export async function findInvoker(address: CliAddress): Promise<Invoker> {
   }
   const { openReadingInvoker } = await import("./app.ts");
   return openReadingInvoker(named.map(([name, value]) => `--${name}=${value}`), isBare);
+}
+
+/** A token that no header can hold would be told in the runtime's own complaint. */
+function sendable(token: string | null): string | null {
+  if (token === null || /^[!-~]+$/.test(token)) return token;
+  throw new Failure("invalid_input", "Cannot send this token: it is empty, or holds spaces or line breaks", {
+    hint: "Check --token, or HYPERSWAP_TOKEN in the environment",
+  });
 }

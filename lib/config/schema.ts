@@ -4,10 +4,14 @@
  */
 import * as z from "zod";
 
+/** A name, an IPv4 or an IPv6 address without brackets. */
+const HOST = /^([^\s\/:[\]]+|[\da-f.]*:[\da-f.:]*:[\da-f.:]*)$/i;
+
 const server = z.strictObject({
-  host: z.string().min(1).default("127.0.0.1").describe(
-    "address the dashboard and API listen on; any but loopback needs access.tokens",
-  ),
+  host: z.string().regex(HOST, "takes a name or an address alone: the port is server.port").default("127.0.0.1")
+    .describe(
+      "address the dashboard and API listen on; any but loopback needs access.tokens",
+    ),
   port: z.int().min(0).max(65535).default(9090).describe("TCP port; 0 = whatever is free"),
   socket: z.string().default("").describe("unix socket (0660, group hyperswap); empty = the usual place for this user"),
   state_dir: z.string().default("").describe("where history is kept; empty = the usual place for this user"),

@@ -20,7 +20,7 @@ export const FAILURES = {
 
 export type FailureCode = keyof typeof FAILURES;
 
-/** The exit code of a yield or purge that ran but did not end `released` or `nothing_loaded`. */
+/** The exit code of what ran for the sake of memory that isn't confirmed to be there. */
 export const EXIT_NOT_RELEASED = 9;
 
 export interface FailureOptions {

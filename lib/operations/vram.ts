@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { causeWord } from "../model/arbitration.ts";
 import type { Held, PurgeResult, YieldResult } from "../model/arbitration.ts";
-import { EXIT_NOT_RELEASED } from "../model/failure.ts";
+import { EXIT_NOT_RELEASED, FAILURES } from "../model/failure.ts";
 import { round, toGib } from "../model/units.ts";
 import { define } from "./operation.ts";
 import { amount, fromGib, gib, ms } from "./quantities.ts";
@@ -153,7 +153,11 @@ export const requestVram = define({
   }),
   fails: ["busy", "wont_fit", "unavailable", "upstream"],
   http: ROUTES["request-vram"],
-  cli: { words: ["request-vram"], positional: ["needed_gb"] },
+  cli: {
+    words: ["request-vram"],
+    positional: ["needed_gb"],
+    exit: ({ fits }) => fits === true ? 0 : fits === false ? FAILURES.wont_fit.exit : EXIT_NOT_RELEASED,
+  },
   tool: { name: "request_vram_for_ollama", destructive: true },
   async handle(services, { needed_gb }, call) {
     const result = await services.arbitration.requestVram(

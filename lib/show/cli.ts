@@ -39,7 +39,11 @@ export interface CliParts {
 
 /** Runs one command line and returns its exit code. */
 export async function runCli(argv: readonly string[], parts: CliParts): Promise<number> {
-  const args = expand(argv);
+  const args = expand(commandFirst(argv));
+  if (args[0] === "--version" && args.includes("--json")) {
+    parts.output.stdout(`${JSON.stringify({ version: parts.version })}\n`);
+    return 0;
+  }
   const wantsHelp = args.some((arg) => arg === "--help" || arg === "-h");
   const [word = "", ...rest] = args;
   try {
@@ -50,6 +54,24 @@ export async function runCli(argv: readonly string[], parts: CliParts): Promise<
     return tellRefusal(refusedBy(failure), { output: parts.output, isJson: args.includes("--json") });
   }
 }
+
+/** `hyperswap --port 9190 gpu` is `hyperswap gpu --port 9190`: what every command takes may stand before it. */
+function commandFirst(argv: readonly string[]): readonly string[] {
+  let at = 0;
+  for (let arg = argv[at]; arg !== undefined; arg = argv[at]) {
+    const isShared = arg === "--json" || SHARED_FLAGS.some((flag) => arg === flag || arg?.startsWith(`${flag}=`));
+    if (!isShared) break;
+    at += arg === "--json" || arg.includes("=") ? 1 : 2;
+  }
+  const rest = argv.slice(at);
+  const [word] = rest;
+  if (at === 0 || word === undefined || (word.startsWith("-") && word !== "--version")) return argv;
+  // What follows `--` is no flag.
+  const end = rest.includes("--") ? rest.indexOf("--") : rest.length;
+  return [...rest.slice(0, end), ...argv.slice(0, at), ...rest.slice(end)];
+}
+
+const SHARED_FLAGS = ["--host", "--port", "--socket", "--token"];
 
 /** `hyperswap` alone is `status`, with or without flags; `--stdio` and `--sse` are how MCP hosts know `mcp`. */
 function expand(argv: readonly string[]): readonly string[] {

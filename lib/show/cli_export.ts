@@ -24,7 +24,10 @@ export async function cliExport(
   try {
     const text = await invoker.download(exportRecord, input, signal);
     if ("ok" in text) throw failureOf(text);
-    for await (const chunk of text.chunks) output.stdout(chunk);
+    for await (const chunk of text.chunks) {
+      output.stdout(chunk);
+      if (output.gone?.aborted === true) break;
+    }
     return 0;
   } finally {
     invoker.close();

@@ -1,4 +1,5 @@
 /** Where the CLI writes, and how: colour only for people, tables with aligned columns. */
+import { FAILURES, messageOf } from "../model/failure.ts";
 
 export interface CliOutput {
   stdout(text: string): void;
@@ -7,33 +8,56 @@ export interface CliOutput {
   readonly isTerminal: boolean;
   /** True: no colour, terminal or not (`NO_COLOR`). */
   readonly isPlain?: boolean;
-  /** Aborts when whoever read stdout has gone (`hyperswap top | head`): views that repeat end then. */
+  /** Aborts when nobody takes stdout any more (`hyperswap top | head`, a full disk): views that repeat end then. */
   readonly gone?: AbortSignal;
 }
 
+export interface ProcessOutput extends CliOutput {
+  /** The exit code after that of the command: whatever came of it, an answer that couldn't be written is a failure. */
+  exitAfter(code: number): number;
+}
+
+interface Stream {
+  writeSync(bytes: Uint8Array): number;
+}
+
 /** This process's own streams. `NO_COLOR` is honoured by the runtime's own flag for it. */
-export function processOutput(): CliOutput {
-  const encoder = new TextEncoder();
+export function processOutput(
+  { stdout, stderr }: { readonly stdout: Stream & { isTerminal(): boolean }; readonly stderr: Stream } = {
+    stdout: Deno.stdout,
+    stderr: Deno.stderr,
+  },
+): ProcessOutput {
   const gone = new AbortController();
+  let isLost = false;
+  const tell = (text: string) => void writeAll(stderr, text);
   return {
     stdout: (text) => {
-      if (!writeAll(Deno.stdout, encoder.encode(text))) gone.abort();
+      if (gone.signal.aborted) return;
+      const failure = writeAll(stdout, text);
+      if (failure === null) return;
+      gone.abort();
+      // A reader that has enough (`| head`) is no failure.
+      if (failure instanceof Deno.errors.BrokenPipe) return;
+      isLost = true;
+      tell(`error: Cannot write to standard output: ${messageOf(failure)}\n`);
     },
-    stderr: (text) => void writeAll(Deno.stderr, encoder.encode(text)),
-    isTerminal: Deno.stdout.isTerminal(),
+    stderr: tell,
+    isTerminal: stdout.isTerminal(),
     isPlain: Deno.noColor,
     gone: gone.signal,
+    exitAfter: (code) => isLost ? FAILURES.unavailable.exit : code,
   };
 }
 
-/** A pipe takes part of a long text at a time; false: its reader has gone, which is no error here. */
-function writeAll(stream: { writeSync(bytes: Uint8Array): number }, bytes: Uint8Array): boolean {
+/** A pipe takes part of a long text at a time. Null, or why it takes no more. */
+function writeAll(stream: Stream, text: string): unknown {
+  const bytes = new TextEncoder().encode(text);
   try {
     for (let at = 0; at < bytes.byteLength;) at += stream.writeSync(bytes.subarray(at));
-    return true;
+    return null;
   } catch (error) {
-    if (error instanceof Deno.errors.BrokenPipe) return false;
-    throw error;
+    return error;
   }
 }
 

@@ -1,5 +1,6 @@
 /** Where the doors stand: the port on one address, and the unix socket that may do everything. */
 import { Failure, messageOf } from "../model/failure.ts";
+import { hostUrl } from "../model/host_url.ts";
 import type { Clock } from "../model/ports.ts";
 import type { Peer } from "./access.ts";
 import { ConnectionGuard } from "./connection_guard.ts";
@@ -44,9 +45,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     }
     const { port } = tcp.addr;
     if (options.guard !== undefined) guard = new ConnectionGuard({ ...options.guard, port });
-    const host = hostname.includes(":") ? `[${hostname}]` : hostname === "0.0.0.0" ? "127.0.0.1" : hostname;
     return {
-      url: `http://${host}:${port}`,
+      url: hostUrl(hostname, port),
       port,
       socketPath,
       async stop() {

@@ -133,6 +133,15 @@ Deno.test("every wrong value is named with its place, itself, and what is accept
   assert.match(text, /log\.level = "loud" \(from HYPERSWAP_LOG_LEVEL\): .*"debug"/);
 });
 
+Deno.test("a host is a name or an address, and nothing beside it", () => {
+  for (const host of ["localhost", "box.lan", "0.0.0.0", "::", "::1", "fe80::1:2", "::ffff:127.0.0.1"]) {
+    assert.equal(load({ flags: { host } }).config.server.host, host);
+  }
+  for (const host of ["", "127.0.0.1:9400", "http://127.0.0.1", "[::1]", "a b", "box/x"]) {
+    assert.match(refusal({ flags: { host } }).message, /server\.host = .* \(from flag --host\)/, host);
+  }
+});
+
 Deno.test("every unknown key is refused with its path and what was meant", () => {
   const error = refusal(inFile(`
     [server]

@@ -32,6 +32,8 @@ export interface Answers {
   endRunner: (call: CallOptions) => Promise<EndRunnerResult>;
   purge: (call: CallOptions) => Promise<PurgeResult>;
   switchModel: (call: CallOptions) => Promise<SwitchResult>;
+  /** Whether the room that is asked for is there at the end; null: nobody can tell. */
+  fits: boolean | null;
 }
 
 export interface FakeBox {
@@ -64,6 +66,7 @@ export function fakeBox(options: { readonly simulation?: string | null; readonly
     endRunner: () => Promise.resolve(endRunnerResult()),
     purge: () => Promise.resolve(purgeResult()),
     switchModel: () => Promise.resolve(switchResult()),
+    fits: true,
   };
   return {
     clock,
@@ -175,7 +178,7 @@ function fakeArbitration(parts: { screen: Screen; answers: Answers; note: Note }
         neededBytes: request.neededBytes,
         reclaimedBytes: 0,
         freeBytes: 3.5 * GIB,
-        fits: true,
+        fits: answers.fits,
         purge: null,
         holders: [{ bucket: "unmanaged", bytes: 0.5 * GIB, who: ["pid 4003 whisper 0.5 GiB"] }],
         message: "It fits",

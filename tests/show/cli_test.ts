@@ -148,6 +148,9 @@ Deno.test("exit codes tell what happened", async () => {
   const busy = () => Promise.reject(new Failure("busy", "Cannot purge ComfyUI: it executes", { hint: "Wait for it" }));
   const cases: [string, number, (() => void)?][] = [
     ["request-vram 999", 8],
+    ["request-vram 3", 8, () => box.answers.fits = false],
+    ["request-vram 3", 9, () => box.answers.fits = null],
+    ["request-vram 3", 0, () => box.answers.fits = true],
     ["switch nope", 3],
     ["why 9", 3],
     ["runs get nothing", 3],
@@ -172,7 +175,9 @@ Deno.test("exit codes tell what happened", async () => {
     for (const isJson of [false, true]) {
       const said = await cli(`${line}${isJson ? " --json" : ""}`, { box });
       assert.equal(said.exit, exit, `${line}: ${said.stderr}`);
-      if (exit !== 0 && exit !== 9 && exit !== 10) {
+      // The answer itself says that it doesn't fit.
+      const isAnswer = exit === 0 || exit === 9 || exit === 10 || line === "request-vram 3";
+      if (!isAnswer) {
         assert.match(said.stderr, /^error: [A-Z]/, line);
         assert.equal(isJson ? typeof JSON.parse(said.stdout).error.code : said.stdout, isJson ? "string" : "", line);
       }
@@ -193,7 +198,14 @@ Deno.test("errors name what was meant", async () => {
 Deno.test("where the service is comes from the flags", async () => {
   const said = await cli("gpu --host box.lan --port 9190 --socket /run/x.sock --token t");
   assert.deepEqual(said.addresses, [{ host: "box.lan", port: "9190", socket: "/run/x.sock", token: "t" }]);
-  assert.deepEqual((await cli("--port 9190")).addresses, [{ host: null, port: "9190", socket: null, token: null }]);
+  const byPort = [{ host: null, port: "9190", socket: null, token: null }];
+  assert.deepEqual((await cli("--port 9190")).addresses, byPort);
+  for (const line of ["--port 9190 gpu", "--json --port=9190 analytics swaps", "--port 9190 request-vram -- 3"]) {
+    const moved = await cli(line);
+    assert.deepEqual([moved.exit, moved.addresses], [0, byPort], `${line}: ${moved.stderr}`);
+  }
+  assert.deepEqual((await cli("--port 9190 demo --state-dir /x")).delegated, ["demo --state-dir /x --port 9190"]);
+  assert.match((await cli("--port gpu 9190")).stderr, /Unexpected argument|Unknown command/);
 });
 
 Deno.test("serve, demo and config go to their owners with what follows them", async () => {
@@ -216,6 +228,10 @@ Deno.test("help and version need no service", async () => {
   assert.match((await cli("arbitration --help")).stdout, /set/);
   const version = await cli("--version");
   assert.deepEqual([version.exit, version.stdout, version.addresses.length], [0, "0.1.0\n", 0]);
+  for (const line of ["--version --json", "--json --version"]) {
+    const said = await cli(line);
+    assert.deepEqual([said.exit, said.stdout], [0, '{"version":"0.1.0"}\n'], line);
+  }
 });
 
 Deno.test("colour, and progress on stderr, only for a terminal", async () => {
