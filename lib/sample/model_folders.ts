@@ -60,7 +60,9 @@ export class ModelFolders {
         }
         roots.add(realPath);
         const room = MAX_NAMES - names.size;
-        const found = await this.#walk(kind, { folder, realPath, room });
+        const unlisted = (path: string) =>
+          problems.set(path, `Cannot list ${path}: it is no folder, not ours to see, or its disk fails`);
+        const found = await this.#walk(kind, { folder, realPath, room, unlisted });
         if (found.length >= room) {
           problems.set(folder, `${folder} has more than ${MAX_NAMES} files: the rest is left out`);
         }
@@ -78,11 +80,19 @@ export class ModelFolders {
   /** Every offered name below a folder; links are followed, save in a circle, and `.git` is left out. */
   async #walk(
     kind: string,
-    top: { readonly folder: string; readonly realPath: string; readonly room: number },
+    top: {
+      readonly folder: string;
+      readonly realPath: string;
+      readonly room: number;
+      /** Called with a folder whose names can't be had. */
+      readonly unlisted: (path: string) => void;
+    },
   ): Promise<readonly Found[]> {
     const found: Found[] = [];
     const visit = async (folder: string, prefix: string, above: readonly string[]): Promise<void> => {
-      for (const { name, kind: what } of await this.#cache.names(folder) ?? []) {
+      const names = await this.#cache.names(folder);
+      if (names === null) return top.unlisted(folder);
+      for (const { name, kind: what } of names) {
         if (found.length >= top.room) return;
         const path = `${folder}/${name}`;
         const isFolder = what === "folder" || what === "link" && await this.#isFolder(folder, name);
@@ -109,7 +119,12 @@ export class ModelFolders {
     const path = `${folder}/${file}`;
     const { facts, realPath } = await this.#cache.file(folder, file);
     if (facts === null || realPath === null) {
-      return { kind, name, file: null, problem: `Cannot read ${path}: it is a link to nothing, or not ours to see` };
+      return {
+        kind,
+        name,
+        file: null,
+        problem: `Cannot read ${path}: it is a link to nothing, not ours to see, or its disk fails`,
+      };
     }
     if (facts.kind !== "file") return { kind, name, file: null, problem: `Cannot use ${path}: not a regular file` };
     return { kind, name, file: { path, realPath, facts }, problem: null };

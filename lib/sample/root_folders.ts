@@ -21,7 +21,7 @@ export class RootFolders implements Disposable {
     this.#pages = pages;
     this.#folders = roots.flatMap((root) => {
       const prefix = root.endsWith("/") ? root : `${root}/`;
-      const fd = unlessGone(() => libc.open(root, { flags: ["pathOnly", "directory"] }));
+      const fd = openFolder(libc, root);
       return fd === null ? [] : [{ prefix, fd }];
     });
   }
@@ -49,5 +49,16 @@ export class RootFolders implements Disposable {
 
   [Symbol.dispose](): void {
     for (const { fd } of this.#folders) this.#libc.close(fd);
+  }
+}
+
+/** One that can't be opened, for whatever reason, has no short way: the careful one says of each file what is wrong. */
+function openFolder(libc: Libc, root: string): number | null {
+  try {
+    return libc.open(root, { flags: ["pathOnly", "directory"] });
+  } catch (error) {
+    // Told by its name: this folder may import only the types of ffi.
+    if (error instanceof Error && error.name === "ErrnoError") return null;
+    throw error;
   }
 }

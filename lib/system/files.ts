@@ -60,7 +60,7 @@ class SystemFiles implements Files {
     try {
       return await call();
     } catch (error) {
-      if (isOrdinary(error)) return null;
+      if (isOfPath(error)) return null;
       throw error;
     } finally {
       void this.#letGo();
@@ -88,22 +88,13 @@ function factsOf(info: Deno.FileInfo): FileFacts {
   };
 }
 
-/** Each costs what lies there and no more: gone, not ours to see, links without end, a share that fails. */
-const ORDINARY: ReadonlySet<unknown> = new Set([
-  "ENOENT",
-  "ENOTDIR",
-  "EISDIR",
-  "EACCES",
-  "EPERM",
-  "ELOOP",
-  "ENAMETOOLONG",
-  "ESTALE",
-  "EIO",
-  "EHOSTDOWN",
-  "ENOTCONN",
-]);
+/** Of this process, or of the machine: nothing they say is true of the path. */
+const OURS: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "ENOMEM"]);
 
-function isOrdinary(error: unknown): boolean {
+/** Whether the kernel said something of a path (gone, not ours to see, a share that fails …): it costs that path alone. */
+export function isOfPath(error: unknown): boolean {
   if (error instanceof Deno.errors.NotCapable) return true;
-  return error instanceof Error && "code" in error && ORDINARY.has(error.code);
+  if (!(error instanceof Error)) return false;
+  if (!("code" in error) || typeof error.code !== "string") return /\(os error \d+\)/.test(error.message);
+  return /^E[A-Z0-9]+$/.test(error.code) && !OURS.has(error.code);
 }

@@ -196,6 +196,12 @@ onDisk("many files in one question, each with its own answer in its place", asyn
   assert.ok(probed?.kind === "measured" && probed.share <= 0.125 && probed.share >= share());
 });
 
+onDisk("a folder that can't be opened costs the files of the others nothing", async ({ cache, file, call }) => {
+  const { roots } = call();
+  const [found] = await cache.measure([file.path], { roots: [`/${"x".repeat(300)}`, ...roots] });
+  assert.equal(found?.kind, "measured");
+});
+
 onDisk("a question can be given up", async ({ cache, file, call }) => {
   const abort = new AbortController();
   const cause = new Error("no longer needed");
