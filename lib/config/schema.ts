@@ -108,6 +108,9 @@ const classify = z.strictObject({
   message: "partial_gb_per_s lies above hit_gb_per_s",
 });
 
+/** The first MiB then takes 10 s; after 30 s without a byte a file system counts as dead. */
+const LEAST_MBPS = 0.1;
+
 const warm = z.strictObject({
   at_start: z.boolean().default(false).describe("read the models that are used most into memory once the service runs"),
   when_idle: z.boolean().default(false).describe("do so again whenever both tenants are idle; gives way to their work"),
@@ -115,9 +118,13 @@ const warm = z.strictObject({
   budget_gb: z.number().min(0).default(0).describe(
     "GB of model files to have in memory; 0 = 80 % of what is free or page cache",
   ),
-  throttle_mbps: z.number().min(0).default(0).describe(
-    "MB/s to read at; 0 = full speed while nobody else uses the disk, else 300",
-  ),
+  throttle_mbps: z.number().min(0).refine(
+    (mbps) => mbps === 0 || mbps >= LEAST_MBPS,
+    `takes 0, or ${LEAST_MBPS} and more`,
+  )
+    .default(0).describe(
+      "MB/s to read at, 0.1 or more; 0 = full speed while nobody else uses the disk, else 300",
+    ),
   reserve_gb: z.number().min(0).default(2).describe("GB of memory that stay available to programs"),
   roots: z.array(z.string().startsWith("/")).default([]).describe(
     "further folders that links in model folders may lead to",

@@ -142,6 +142,14 @@ Deno.test("a host is a name or an address, and nothing beside it", () => {
   }
 });
 
+Deno.test("a throttle under which a read would pass for a hang is refused, and the least is said", () => {
+  const throttled = (mbps: number) => inFile(`[warm]\nthrottle_mbps = ${mbps}\n`);
+  for (const mbps of [0, 0.1, 300]) assert.equal(load(throttled(mbps)).config.warm.throttle_mbps, mbps);
+  for (const mbps of [0.009, 0.099, -1]) {
+    assert.match(refusal(throttled(mbps)).message, /warm\.throttle_mbps = \S+ \(from .*\): takes 0, or 0\.1 and more$/);
+  }
+});
+
 Deno.test("every unknown key is refused with its path and what was meant", () => {
   const error = refusal(inFile(`
     [server]
