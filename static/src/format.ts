@@ -67,3 +67,8 @@ export function leverName(lever: string): string {
 export function words(identifier: string): string {
   return identifier.split(/[_-]/).map((word) => PROPER[word.toLowerCase()] ?? word).join(" ");
 }
+
+/** Text from outside, without what would turn round how it reads: a name must not pretend to end in another way. */
+export function inReadingOrder(text: string): string {
+  return text.replaceAll(/\p{Bidi_Control}/gu, "\ufffd");
+}

@@ -1,5 +1,7 @@
-/** Model files and a plan as the dashboard's fake tells them: one of each kind of row. */
+/** Model files and a plan as the dashboard's fake tells them, one of each kind of row, and what their names may hold. */
+import assert from "node:assert/strict";
 import type { Operations } from "../../lib/operations/registry.ts";
+import type { Play } from "./dashboard_scenes.ts";
 
 type File = Operations["cache-report"]["output"]["files"][number];
 
@@ -89,4 +91,25 @@ export const WARM_PLAN: Operations["warm-plan"]["output"] = {
   skipped: [],
   probe_read_mb: 0,
   probe_dropped_mb: 0,
+};
+
+/** A name of any length and any signs stays in its place, and says what it is. */
+export const cacheNamesScene: Play = async (fake, open) => {
+  const [file] = FILES;
+  assert.ok(file);
+  const of = (name: string, size_gb: number): File => ({ ...file, path: `/m/${name}`, models: [name], size_gb });
+  const files = [of(`loras/${"n".repeat(240)}`, 0.02), of("loras/\u202esrosnetefas.ltr", 0.003), of("loras/x", 0)];
+  fake.replies.set("GET /api/cache/report", { status: 200, body: { ...CACHE_REPORT, files } });
+  const { page, complaints } = await open(fake.url, { viewport: { width: 390, height: 900 } });
+  const rows = page.locator(".cache-file");
+  const name = rows.nth(0).getByText(/nnn/);
+  const shown = await name.evaluate((element) => ({
+    isCut: element.scrollWidth > element.clientWidth,
+    isDotted: getComputedStyle(element).textOverflow === "ellipsis" && getComputedStyle(element).display !== "flex",
+    share: element.clientWidth / (element.closest("li")?.clientWidth ?? 1),
+  }));
+  assert.deepEqual({ ...shown, share: shown.share > 0.8 }, { isCut: true, isDotted: true, share: true });
+  await rows.nth(1).getByText("loras/\ufffdsrosnetefas.ltr").waitFor();
+  assert.deepEqual(await rows.locator(".cache-size").allTextContents(), ["20 MB", "3 MB", "< 1 MB"]);
+  assert.deepEqual(complaints, []);
 };

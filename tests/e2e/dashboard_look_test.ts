@@ -40,6 +40,15 @@ scenes["nothing sticks out sideways from 390 to 2560 px"] = async (fake, open) =
   for (const width of [390, 720, 900, 1180, 1600, 1960, 2560]) {
     await page.setViewportSize({ width, height: 900 });
     assert.deepEqual(await sidewaysOverflow(page), [], `at ${width} px`);
+    const outside = await page.evaluate(() =>
+      [...document.querySelectorAll(".panel .button")]
+        .filter((button) => {
+          const right = button.closest(".panel")?.getBoundingClientRect().right ?? 0;
+          return button.getBoundingClientRect().right > right;
+        })
+        .map(({ textContent }) => textContent)
+    );
+    assert.deepEqual(outside, [], `out of their panel at ${width} px`);
   }
 };
 

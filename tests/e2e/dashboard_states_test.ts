@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { viewOverclock } from "../../lib/operations/tuning_view.ts";
 import { fakeCard } from "../operations/fake_card.ts";
 import { GPU } from "../operations/fake_values.ts";
+import { cacheNamesScene } from "./dashboard_cache.ts";
 import { gateScene } from "./dashboard_gate.ts";
 import { type Play, playScenes } from "./dashboard_scenes.ts";
 import { sampleStats } from "./dashboard_sample.ts";
@@ -99,6 +100,7 @@ scenes["a server that is gone says why and what helps, and can't be asked"] = as
 };
 
 scenes["the gate shows who is held, for how long, behind what, and what passed unheld"] = gateScene;
+scenes["a model file's name stays in its place, whatever it holds"] = cacheNamesScene;
 
 scenes["a card that can't be read says why and what helps"] = async (fake, open) => {
   const base = fake.stats;

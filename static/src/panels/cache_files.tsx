@@ -2,7 +2,7 @@ import type { Action } from "../live/action.ts";
 import { start } from "../live/call.ts";
 import type { CacheFile, CacheReport } from "../live/page_cache.ts";
 import { Value } from "../parts/value.tsx";
-import { fixed } from "../format.ts";
+import { fixed, inReadingOrder } from "../format.ts";
 
 /** Where a bar counts as full enough to need no button. */
 const WARM_PCT = 99.5;
@@ -26,7 +26,7 @@ export function CacheFiles({ report, isWarming, action }: CacheFilesProps) {
 }
 
 function FileRow({ file, isWarming, action }: { readonly file: CacheFile } & Omit<CacheFilesProps, "report">) {
-  const name = file.models[0] ?? file.path.replace(/^.*\//, "");
+  const name = inReadingOrder(file.models[0] ?? file.path.replace(/^.*\//, ""));
   const warm = () =>
     void action.run(`Warming ${name}`, async () => {
       await start("warm-model", { filepath: file.path });
@@ -34,10 +34,10 @@ function FileRow({ file, isWarming, action }: { readonly file: CacheFile } & Omi
     });
   const pct = file.residency_pct;
   return (
-    <li class="cache-file" title={`${file.path}\n${howOf(file)}`}>
+    <li class="cache-file" title={`${inReadingOrder(file.path)}\n${howOf(file)}`}>
       <span class="cache-name">
         <span class={`swatch seg-${file.source === "ollama" ? "ollama" : "comfy"}`} aria-hidden="true" />
-        {name}
+        <span class="cache-model">{name}</span>
         {file.models.length > 1 && <span class="faint">+{file.models.length - 1}</span>}
         {file.pinned && <span class="chip">pinned</span>}
       </span>
@@ -47,7 +47,7 @@ function FileRow({ file, isWarming, action }: { readonly file: CacheFile } & Omi
       <span class="cache-pct">
         <Value of={pct} unit="%" digits={pct !== null && pct > 0 && pct < 10 ? 1 : 0} why={file.reason} />
       </span>
-      <span class="cache-size muted">{fixed(file.size_gb, file.size_gb < 10 ? 2 : 1)} GB</span>
+      <span class="cache-size muted">{sizeOf(file)}</span>
       <button
         type="button"
         class="button button-small"
@@ -59,6 +59,13 @@ function FileRow({ file, isWarming, action }: { readonly file: CacheFile } & Omi
       </button>
     </li>
   );
+}
+
+/** What would round to nothing is told in MB, since something is there. */
+function sizeOf({ size_gb }: CacheFile): string {
+  if (size_gb < 0.001) return "< 1 MB";
+  if (size_gb < 0.1) return `${fixed(size_gb * 1_000)} MB`;
+  return `${fixed(size_gb, size_gb < 10 ? 2 : 1)} GB`;
 }
 
 /** The figure in words: method, interval where it was sampled, age. */

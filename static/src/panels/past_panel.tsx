@@ -34,7 +34,7 @@ export function PastPanel() {
   }, [series, group]);
   return (
     <section class="panel area-past" aria-labelledby="past-title">
-      <div class="panel-head past-head">
+      <div class="panel-head">
         <h2 id="past-title">History</h2>
         <span class="faint">
           {series === null ? "" : `${duration(series.bucket_s * 1_000)} a point, band from least to most; drag to zoom`}
