@@ -137,8 +137,9 @@ async function runLong(work: {
   };
   call.signal.addEventListener("abort", cancel, { once: true });
   let told: Progress | null = null;
-  const follower = runs.follow(id, ({ progress }) => {
-    if (progress !== null && progress !== told) call.progress(progress);
+  const follower = runs.follow(id, ({ state, progress }) => {
+    // The end is the answer's to tell.
+    if (state === "running" && progress !== null && progress !== told) call.progress(progress);
     told = progress;
   });
   try {

@@ -37,6 +37,7 @@ const WARMED: WarmResult = {
   skipped: [{ path: "/b", names: ["b"], sizeBytes: 3e9, cause: "budget", why: "it doesn't fit" }],
   readBytes: 6.2e9,
   durationMs: 2_000,
+  readingMs: 2_000,
   shareBefore: 0.33,
   shareAfter: 1,
   stoppedBy: null,
