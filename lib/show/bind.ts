@@ -100,7 +100,22 @@ function parseJson(text: string): unknown {
 }
 
 async function readText(request: Request): Promise<string> {
-  return request.body === null ? "" : new TextDecoder().decode(await request.arrayBuffer());
+  if (request.body === null) return "";
+  const encoding = request.headers.get("content-encoding") ?? "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    throw new Failure("invalid_input", `Cannot read a body encoded as ${JSON.stringify(encoding)}`, {
+      hint: "Send it as it is: it holds a few names and numbers",
+    });
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await request.arrayBuffer());
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new Failure("invalid_input", "Cannot read the body: it is not UTF-8", {
+      hint: "JSON is sent as UTF-8",
+      cause: error,
+    });
+  }
 }
 
 /**

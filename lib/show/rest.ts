@@ -17,13 +17,11 @@ import type { AccessPolicy, Peer } from "./access.ts";
 import { errorResponse, outcomeResponse } from "./answers.ts";
 import { AssetServer } from "./assets.ts";
 import type { Assets } from "./assets.ts";
-import { bindInput, bindQuery, withWholeBody } from "./bind.ts";
+import { bindInput, withWholeBody } from "./bind.ts";
 import { logIn, loginAssets, logOut, scopesByCookie } from "./login.ts";
-import { ownStream, StreamHub } from "./sse.ts";
+import { downloadResponse } from "./rest_download.ts";
+import { RestStreams } from "./rest_streams.ts";
 import type { StreamCounts } from "./sse.ts";
-
-/** Open streams at once, all clients together. */
-const MAX_STREAMS = 1_024;
 
 /** What a page of ours may load and do: only what this service serves. */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
@@ -68,9 +66,8 @@ class Rest implements RestDoor {
   readonly #options: RestOptions;
   readonly #app = new Hono<Env>();
   readonly #assets: AssetServer;
-  readonly #hubs = new Map<string, StreamHub>();
+  readonly #streams: RestStreams;
   readonly #closing = new AbortController();
-  readonly #open = new Set<{ close(): void }>();
   #docs: Promise<AssetServer> | null = null;
   #openApi: Promise<AssetServer> | null = null;
   #metrics: Promise<import("./metrics.ts").Metrics> | null = null;
@@ -78,18 +75,13 @@ class Rest implements RestDoor {
 
   constructor(options: RestOptions) {
     this.#options = options;
+    this.#streams = new RestStreams(options);
     this.#assets = new AssetServer(new Map([...options.assets, ...loginAssets]));
     this.#route();
   }
 
   get streams(): StreamCounts {
-    const counts = [...this.#hubs.values()].map((hub) => hub.counts);
-    const sum = (of: (count: StreamCounts) => number) => counts.reduce((total, count) => total + of(count), 0);
-    return {
-      clients: sum((count) => count.clients) + this.#open.size,
-      missedFrames: sum((count) => count.missedFrames),
-      droppedClients: sum((count) => count.droppedClients),
-    };
+    return this.#streams.counts;
   }
 
   async fetch(request: Request, peer: Peer): Promise<Response> {
@@ -113,8 +105,7 @@ class Rest implements RestDoor {
 
   async close(): Promise<void> {
     this.#closing.abort(new Failure("cancelled", "Cancelled: the service is stopping"));
-    for (const hub of this.#hubs.values()) hub.close();
-    for (const stream of [...this.#open]) stream.close();
+    this.#streams.close();
     if (this.#metrics !== null) (await this.#metrics).close();
     if (this.#mcp !== null) await (await this.#mcp).close();
   }
@@ -166,57 +157,22 @@ class Rest implements RestDoor {
   #follow(feed: Feed, context: Context<Env>): Response {
     const admission = this.#admit(feed, context);
     if (!admission.ok) return errorResponse(admission);
-    const { maxStreams = MAX_STREAMS } = this.#options;
-    if (this.streams.clients >= maxStreams) {
-      return errorResponse(refused("too_many", `Cannot open another stream: ${maxStreams} are open`));
-    }
-    // A HEAD has no one to read the stream.
-    if (context.req.raw.method === "HEAD") {
-      return new Response(null, { headers: { "content-type": "text/event-stream" } });
-    }
-    const { services, clock } = this.#options;
     try {
-      if (feed.isShared) return this.#hub(feed).open(context.req.raw.headers.get("last-event-id"));
-      // Known before it is opened: a run that has ended already closes its stream while that happens.
-      let close = () => {};
-      const entry = { close: () => close() };
-      this.#open.add(entry);
-      const stream = ownStream("run", (to) => feed.follow(services, context.req.param(), to), {
-        clock,
-        onClose: () => void this.#open.delete(entry),
-      });
-      close = stream.close;
-      return stream.response;
+      return this.#streams.open(feed, { request: context.req.raw, path: context.req.param() });
     } catch (error) {
       return errorResponse(this.#defect(error, feed.name));
     }
   }
 
-  /** Read as fast as the client takes it: nothing is held beyond a page. */
   async #download(download: Download, context: Context<Env>): Promise<Response> {
     const admission = this.#admit(download, context);
     if (!admission.ok) return errorResponse(admission);
-    const { raw } = context.req;
-    const reading = joinSignals(raw.signal, this.#closing.signal);
-    const over = () => reading[Symbol.dispose]();
+    const { services } = this.#options;
     try {
-      const input = bindQuery({ ...download, aliases: {} }, new URL(raw.url).searchParams);
-      const { chunks, contentType, fileName } = await download.begin(this.#options.services, input, reading.signal);
-      const headers = { "content-type": contentType, "content-disposition": `attachment; filename="${fileName}"` };
-      if (raw.method !== "HEAD") return new Response(streamOf(chunks, over), { headers });
-      over();
-      return new Response(null, { headers });
+      return await downloadResponse(download, { services, request: context.req.raw, closing: this.#closing.signal });
     } catch (error) {
-      over();
       return errorResponse(this.#defect(error, download.name));
     }
-  }
-
-  #hub(feed: Feed): StreamHub {
-    const { services, clock } = this.#options;
-    const hub = this.#hubs.get(feed.name) ?? new StreamHub({ services, feed, clock });
-    this.#hubs.set(feed.name, hub);
-    return hub;
   }
 
   #admit(what: { readonly access: Access; readonly name: string }, context: Context<Env>) {
@@ -281,19 +237,6 @@ class Rest implements RestDoor {
   #defect(error: unknown, operation: string): Refused {
     return refusedBy(asFailure(error, { operation, signal: this.#closing.signal, report: this.#options.report }));
   }
-}
-
-/** `over` is called once nobody reads any more, whoever ended it. */
-function streamOf(chunks: AsyncIterable<string>, over: () => void): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  const bytes = async function* () {
-    try {
-      for await (const chunk of chunks) yield encoder.encode(chunk);
-    } finally {
-      over();
-    }
-  };
-  return ReadableStream.from(bytes());
 }
 
 function otherMethod(context: Context<Env>, methods: ReadonlySet<string>): Response {

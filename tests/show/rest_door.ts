@@ -56,7 +56,7 @@ export function openDoor(
   });
   const request = (line: string, { body, headers = {}, peer = LOCAL, signal }: AskOptions = {}) => {
     const [method = "GET", path = "/"] = line.split(" ");
-    const isText = typeof body === "string";
+    const isRaw = typeof body === "string" || body instanceof Blob;
     return door.fetch(
       new Request(`http://127.0.0.1:9090${path}`, {
         method,
@@ -65,7 +65,7 @@ export function openDoor(
           ...(body === undefined ? {} : { "content-type": "application/json" }),
           ...headers,
         },
-        ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
+        ...(body === undefined ? {} : { body: isRaw ? body : JSON.stringify(body) }),
         ...(signal === undefined ? {} : { signal }),
       }),
       peer,
