@@ -130,8 +130,8 @@ export class PinBoard {
     const needed = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     const locked = sumOf(this.#parts.pageCache.pinned());
     if (needed === 0 || locked + needed <= budgetBytes) return;
-    const already = `the ${gbText(locked)} GB locked already exceed the budget of ${gbText(budgetBytes)} GB`;
-    throw new Failure("wont_fit", `Cannot pin: its ${gbText(needed)} GB and ${already}`, {
+    const beside = `beside the ${gbText(locked)} GB locked exceed the budget of ${gbText(budgetBytes)} GB`;
+    throw new Failure("wont_fit", `Cannot pin: its ${gbText(needed)} GB ${beside}`, {
       hint: "Unpin something, or raise the budget; locked memory is out of reach for every other program",
       details: { needed_gb: needed / 1e9, locked_gb: locked / 1e9, budget_gb: budgetBytes / 1e9 },
     });

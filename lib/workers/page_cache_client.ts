@@ -119,7 +119,7 @@ class PageCacheClient implements PageCache {
     if (lockedBytes + sizeBytes <= budgetBytes) return;
     throw new Failure(
       "wont_fit",
-      `Cannot pin ${path}: its ${gbText(sizeBytes)} GB and the ${gbText(lockedBytes)} GB locked already exceed ` +
+      `Cannot pin ${path}: its ${gbText(sizeBytes)} GB beside the ${gbText(lockedBytes)} GB locked exceed ` +
         `the budget of ${gbText(budgetBytes)} GB`,
       { hint: "Unpin something, or raise the budget; locked memory is out of reach for every other program" },
     );
