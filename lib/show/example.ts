@@ -67,8 +67,9 @@ function objectOf(schema: Json, depth: number): Json {
 function numberOf(schema: Json): number {
   const least = schema["minimum"] ?? schema["exclusiveMinimum"];
   const most = schema["maximum"];
-  if (typeof least === "number" && typeof most === "number") return Math.ceil((least + most) / 2);
-  return typeof least === "number" ? least + 4 : 4;
+  // Small, as what people ask for: a bound may be there to keep out what no machine has.
+  const usual = typeof least === "number" ? least + 4 : 4;
+  return typeof least === "number" && typeof most === "number" && usual > most ? Math.ceil((least + most) / 2) : usual;
 }
 
 function asSchema(value: unknown): Json {

@@ -120,6 +120,9 @@ Deno.test("every example fits what it is an example of, and nothing that takes o
     }
   }
   assert.ok(examples > 200);
+  // Sent as it stands by whoever tries it in the documentation.
+  const { example } = document.paths["/api/request-vram"].post.requestBody.content["application/json"];
+  assert.ok(example.needed_gb < 100, JSON.stringify(example));
 });
 
 Deno.test("every status it documents has a body described, and 502, 503 and 507 stand only where they can happen", () => {
