@@ -115,9 +115,9 @@ export function renderRun(run: Answer<"run">, style: Style): string {
 
 export function renderPin(pin: Answer<"pin">, style: Style): string {
   return `${pin.message}\n` + labelled([
-    ["locked", `${quantity(pin.locked_gb, "GB", 2)} of ${quantity(pin.budget_gb, "GB", 2)} allowed`],
+    ["locked", `${quantity(pin.locked_gb, "GB", 3)} of ${quantity(pin.budget_gb, "GB", 3)} allowed`],
     ["available", `${quantity(pin.available_before_gb, "", 2)} → ${quantity(pin.available_after_gb, "GiB", 2)}`],
-  ], style) + pin.pinned.map(({ path, locked_gb: gb }) => `  ${quantity(gb, "GB", 2)}  ${path}\n`).join("");
+  ], style) + pin.pinned.map(({ path, locked_gb: gb }) => `  ${quantity(gb, "GB", 3)}  ${path}\n`).join("");
 }
 
 function countsText(counts: Readonly<Record<string, number>>): string {

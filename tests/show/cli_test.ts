@@ -256,6 +256,12 @@ Deno.test("a simulated box is called that on stderr, and stdout stays one docume
   assert.equal(JSON.parse(said.stdout).device_name, "Test Card 16 GB");
 });
 
+Deno.test("what is locked is told to the megabyte, as the budget is set", async () => {
+  const { stdout } = await cli("cache pin qwen3:14b");
+  assert.match(stdout, /locked +9\.276 GB of 10\.000 GB allowed/);
+  assert.match(stdout, /\n {2}9\.276 GB {2}\/usr/);
+});
+
 Deno.test("Ctrl-C cancels what was started", async () => {
   const box = fakeBox();
   const abort = new AbortController();
