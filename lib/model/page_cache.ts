@@ -105,7 +105,7 @@ export interface WarmProgress {
  * - `evicting`: the file's own pages began to be pushed out: more reading would only turn memory over.
  * - `cgroup_limit`: the service's cgroup is full.
  * - `memory_floor`: available memory fell below the reserve meanwhile.
- * - `changed`: the file shrank or was replaced.
+ * - `changed`: the file shrank, was replaced or deleted.
  */
 export type WarmEnd = "done" | "cancelled" | "evicting" | "cgroup_limit" | "memory_floor" | "changed";
 

@@ -48,6 +48,7 @@ const DONE_ON_FUSE: End = {
   end: "done",
   reason: "It lies on FUSE, which may drop it from memory when a program opens it",
 };
+const REPLACED: End = { end: "changed", reason: "The file was deleted or replaced while it was read" };
 const CANCELLED: End = { end: "cancelled", reason: "It was cancelled" };
 
 /** Reads the file of an order, and locks it if it says so. Throws a Failure for one that mustn't be read or has no room. */
@@ -149,9 +150,10 @@ class WarmRun {
       this.#pacer.moved({ bytes, diskBytes, ms, method });
       this.#shared.set("heldBackMs", this.#pacer.heldBackMs);
       chunkBytes = nextChunk({ bytes, ms }, this.#pacer.bytesPerS);
-      const stop = this.#lookAtMemory();
+      const stop = this.#look();
       if (stop !== null) return stop;
     }
+    if (this.#isReplaced()) return REPLACED;
     return pages.fileSystem(this.#file.fd) === "fuse" ? DONE_ON_FUSE : DONE;
   }
 
@@ -193,10 +195,12 @@ class WarmRun {
     return read;
   }
 
-  #lookAtMemory(): End | null {
+  /** At memory and at the file, now and then: why to read no further, or null. */
+  #look(): End | null {
     const { libc, clock } = this.#tools;
     const fromMs = clock.monotonicMs();
     if (fromMs < this.#lookAtMs) return null;
+    if (this.#isReplaced()) return REPLACED;
     const room: MemoryRoom = readMemoryRoom(libc, this.#order);
     const stop = stopOfWarm({
       doneBytes: this.#doneBytes,
@@ -207,6 +211,18 @@ class WarmRun {
     const toMs = clock.monotonicMs();
     this.#lookAtMs = toMs + Math.max(LOOK_EVERY_MS, (toMs - fromMs) / LOOKING_SHARE);
     return stop;
+  }
+
+  /** Whether the path leads to another file by now, or to none: nobody would find in memory what is read from this one. */
+  #isReplaced(): boolean {
+    const { device, inode } = this.#file.stat;
+    try {
+      const now = this.#tools.libc.stat(this.#order.path);
+      return now.device !== device || now.inode !== inode;
+    } catch (error) {
+      if (!(error instanceof ErrnoError)) throw error;
+      return ["ENOENT", "ENOTDIR"].includes(error.code);
+    }
   }
 
   /** How what was read fares. Pages that were pushed out leave a mark that only those may see who may count. */

@@ -94,6 +94,30 @@ onDisk("a cancel ends it where it is, and the next one runs", async ({ cache, fi
   assert.deepEqual([next.end, file.resident()], ["done", file.sizeBytes / PAGE]);
 });
 
+for (
+  const [how, change] of [
+    ["deleted", (path: string) => Deno.removeSync(path)],
+    ["replaced", (path: string) => Deno.renameSync(`${path}.new`, path)],
+  ] as const
+) {
+  onDisk(`a file that is ${how} meanwhile is not read to its end for nobody`, async ({ cache, file, call }) => {
+    await Deno.copyFile(file.path, `${file.path}.new`);
+    file.evict();
+    let isChanged = false;
+    const outcome = await cache.warm(file.path, {
+      // Half a minute for all of it.
+      ...call({ bytesPerS: 1e6 }),
+      onProgress: ({ doneBytes }) => {
+        if (doneBytes === 0 || isChanged) return;
+        isChanged = true;
+        change(file.path);
+      },
+    });
+    assert.deepEqual([outcome.end, outcome.reason], ["changed", "The file was deleted or replaced while it was read"]);
+    assert.ok(outcome.doneBytes < file.sizeBytes, String(outcome.doneBytes));
+  });
+}
+
 onDisk("held back, it reads no more than it says: the kernel brings in nothing ahead of it", async (given) => {
   const { cache, file, call } = given;
   file.evict();
