@@ -3,6 +3,7 @@ import { ProtocolError, ProtocolErrorCode, SdkError, Server } from "@modelcontex
 import type { CallToolResult, ServerContext, Tool } from "@modelcontextprotocol/server";
 import { type JoinedSignal, joinSignals } from "../model/join_signals.ts";
 import type { Progress } from "../model/services.ts";
+import { round } from "../model/units.ts";
 import { ignoreProgress } from "../operations/operation.ts";
 import type { Operation, ToolDoor } from "../operations/operation.ts";
 import { errorBody } from "../operations/outcome.ts";
@@ -111,7 +112,8 @@ function progressNotifier({ mcpReq }: ServerContext): (progress: Progress) => vo
   if (progressToken === undefined) return ignoreProgress;
   let last = 0;
   return ({ phase, done }) => {
-    last = Math.max(last + 0.01, (done ?? 0) * 100);
+    // Sums of hundredths leave a tail of digits behind.
+    last = round(Math.max(last + 0.01, (done ?? 0) * 100), 2) ?? last;
     const params = { progressToken, progress: last, message: phase, ...(done === null ? {} : { total: 100 }) };
     // A caller that has gone or cancelled gets no progress, and that is all: the call itself ends by its signal.
     mcpReq.notify({ method: "notifications/progress", params }).catch(() => undefined);

@@ -132,6 +132,7 @@ Deno.test("progress is reported and only goes up; cancelling ends the work", asy
     progress({ phase: "unloading", done: null, etaMs: null });
     progress({ phase: "loading", done: 0.5, etaMs: 2000 });
     progress({ phase: "loading", done: 0.4, etaMs: 2000 });
+    progress({ phase: "loading", done: 0.5 + 1 / 7, etaMs: 2000 });
     return await new Promise((_, reject) =>
       signal.addEventListener("abort", () => {
         ended.resolve();
@@ -144,16 +145,18 @@ Deno.test("progress is reported and only goes up; cancelling ends the work", asy
     signal: abort.signal,
     onprogress: ({ progress, total, message }) => {
       seen.push([progress, total, message]);
-      if (seen.length === 3) abort.abort();
+      if (seen.length === 4) abort.abort();
     },
   });
   await assert.rejects(calling);
   await ended.promise;
-  assert.deepEqual(seen.map(([progress]) => progress), [0.01, 50, 50.01]);
-  assert.deepEqual(seen.map(([, total, message]) => [total, message]), [[undefined, "unloading"], [100, "loading"], [
-    100,
-    "loading",
-  ]]);
+  assert.deepEqual(seen.map(([progress]) => progress), [0.01, 50, 50.01, 64.29]);
+  assert.deepEqual(seen.map(([, total, message]) => [total, message]), [
+    [undefined, "unloading"],
+    [100, "loading"],
+    [100, "loading"],
+    [100, "loading"],
+  ]);
   assert.equal(box.runs.list()[0]?.state, "cancelled");
 });
 
