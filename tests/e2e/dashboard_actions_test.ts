@@ -1,5 +1,6 @@
 /** What the dashboard asks for, and how it tells what came of it: outcomes by their figures, refusals with their hint. */
 import assert from "node:assert/strict";
+import { warmEndsScene } from "./dashboard_cache.ts";
 import { type Play, playScenes } from "./dashboard_scenes.ts";
 
 const scenes: Record<string, Play> = {};
@@ -203,5 +204,7 @@ scenes["a switch that is refused while it runs says why, and a run can be cancel
   await ollama.getByText(error.hint).waitFor();
   assert.equal(fake.asked.some(({ route }) => route === "POST /api/runs/r1/cancel"), true);
 };
+
+scenes["a warm that was asked for here is told by how it ended"] = warmEndsScene;
 
 playScenes("dashboard: what it asks for", scenes);

@@ -113,3 +113,38 @@ export const cacheNamesScene: Play = async (fake, open) => {
   assert.deepEqual(await rows.locator(".cache-size").allTextContents(), ["20 MB", "3 MB", "< 1 MB"]);
   assert.deepEqual(complaints, []);
 };
+
+/** Whoever pressed a button is told how it went, though the work is a run that goes on without the page. */
+export const warmEndsScene: Play = async (fake, open) => {
+  const base = fake.stats;
+  const common = { operation: "warm-model", phase: null, done_pct: null, eta_ms: null, ended_at: null };
+  const { page, complaints } = await open(fake.url);
+  const panel = page.getByRole("region", { name: "Models in RAM" });
+  const warm = panel.getByRole("button", { name: "Warm checkpoints/flux1-dev-fp8.safetensors" });
+  const endsAs = async (state: "done" | "failed" | "cancelled", more: object) => {
+    // A run of its own each time: the page may still know the last one.
+    const run = { ...common, id: state, started_at: "2026-01-01T12:00:00.000Z", state: "running" as const };
+    const whole = { ...run, version: 1, result: null, error: null };
+    fake.replies.set("POST /api/warm-model", { status: 200, body: whole });
+    fake.replies.set(`GET /api/runs/${state}`, { status: 200, body: { ...whole, state, ...more } });
+    await warm.click();
+    fake.push({ ...base, runs: [run] });
+    await panel.getByRole("progressbar").waitFor();
+    assert.equal(await panel.locator(".note").isVisible(), false, "the bar tells it");
+    fake.push({ ...base, runs: [{ ...run, state }] });
+  };
+
+  const gone = { code: "not_found", message: "It is no model file of the catalogue", hint: "A new one shows in 10 s" };
+  await endsAs("failed", { error: gone });
+  await panel.locator(".note-bad").getByText(gone.message).waitFor();
+  await panel.getByText(gone.hint).waitFor();
+
+  await endsAs("cancelled", { error: { code: "cancelled", message: "Cancelled warm-model on request", hint: null } });
+  await panel.locator(".note-info").getByText("Cancelled warm-model on request").waitFor();
+
+  const files = [{ end: "changed", reason: "The file became shorter while it was read" }];
+  await endsAs("done", { result: { message: "Read 0.15 GB", stopped_by: null, files } });
+  await panel.locator(".note-warn").getByText("Read 0.15 GB").waitFor();
+  await panel.getByText("became shorter").waitFor();
+  assert.deepEqual(complaints, []);
+};

@@ -1,6 +1,9 @@
 /** The page cache in detail: asked for when the live figures say that it moved, since nobody needs every file each second. */
 import { useEffect, useState } from "preact/hooks";
+import type { Said } from "./action.ts";
 import { type Answer, call, Refusal } from "./call.ts";
+import type { Dashboard } from "./dashboard.ts";
+import { resultOf } from "./run_result.ts";
 import type { Run } from "./wire.ts";
 
 export type CacheReport = Answer<"cache-report">;
@@ -20,6 +23,20 @@ const WARMING_MS = 1_500;
 /** The warm under way, as the live stream tells it. */
 export function warmOf(runs: readonly Run[] | null): Run | null {
   return runs?.findLast(({ operation, state }) => operation.startsWith("warm-") && state === "running") ?? null;
+}
+
+/** Waits for the end of a warm, and says how it went. A failure is thrown as the refusal that it is. */
+export async function endOfWarm(dashboard: Dashboard, { id }: { readonly id: string }): Promise<Said> {
+  try {
+    // A run's result is the answer of its operation: this one started a warm.
+    const { message, stopped_by, files } = await resultOf(dashboard, { id, what: "The warm" }) as Answer<"warm-all">;
+    const isWhole = stopped_by === null && files.every(({ end }) => end === "done");
+    const reason = files.find(({ end }) => end !== "done")?.reason ?? null;
+    return { tone: isWhole ? "ok" : "warn", title: message, detail: reason };
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code !== "cancelled") throw error;
+    return { tone: "info", title: error.message, detail: null };
+  }
 }
 
 /** `moved` changes whenever it is worth asking again. */

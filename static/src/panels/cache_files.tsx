@@ -1,6 +1,7 @@
 import type { Action } from "../live/action.ts";
 import { start } from "../live/call.ts";
-import type { CacheFile, CacheReport } from "../live/page_cache.ts";
+import { useDashboard } from "../live/dashboard.ts";
+import { type CacheFile, type CacheReport, endOfWarm } from "../live/page_cache.ts";
 import { Value } from "../parts/value.tsx";
 import { fixed, inReadingOrder } from "../format.ts";
 
@@ -27,11 +28,12 @@ export function CacheFiles({ report, isWarming, action }: CacheFilesProps) {
 
 function FileRow({ file, isWarming, action }: { readonly file: CacheFile } & Omit<CacheFilesProps, "report">) {
   const name = inReadingOrder(file.models[0] ?? file.path.replace(/^.*\//, ""));
+  const dashboard = useDashboard();
   const warm = () =>
-    void action.run(`Warming ${name}`, async () => {
-      await start("warm-model", { filepath: file.path });
-      return null;
-    });
+    void action.run(
+      `Warming ${name}`,
+      async () => await endOfWarm(dashboard, await start("warm-model", { filepath: file.path })),
+    );
   const pct = file.residency_pct;
   return (
     <li class="cache-file" title={`${inReadingOrder(file.path)}\n${howOf(file)}`}>

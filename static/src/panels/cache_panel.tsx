@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { type Action, createAction } from "../live/action.ts";
 import { call, start } from "../live/call.ts";
 import { useDashboard } from "../live/dashboard.ts";
-import { type PageCacheState, usePageCache, warmOf, type WarmPlan } from "../live/page_cache.ts";
+import { endOfWarm, type PageCacheState, usePageCache, warmOf, type WarmPlan } from "../live/page_cache.ts";
 import type { Run } from "../live/wire.ts";
 import { ActionNote } from "../parts/action_note.tsx";
 import { Value } from "../parts/value.tsx";
@@ -35,7 +35,7 @@ export function CachePanel() {
       </div>
       <div class="panel-body">
         {state.error !== null && <p class="callout">{state.error}</p>}
-        {warm === null ? <WarmAll state={state} action={action} /> : <Warming run={warm} action={action} />}
+        {warm === null ? <WarmAll state={state} action={action} /> : <Warming run={warm} />}
         <ActionNote action={action} />
         {report !== null && <CacheFiles report={report} isWarming={warm !== null} action={action} />}
       </div>
@@ -45,11 +45,9 @@ export function CachePanel() {
 
 /** What a warm would do, before it does it. */
 function WarmAll({ state: { plan }, action }: { readonly state: PageCacheState; readonly action: Action }) {
+  const dashboard = useDashboard();
   const begin = () =>
-    void action.run("Starting to warm", async () => {
-      await start("warm-all", {});
-      return null;
-    });
+    void action.run("Starting to warm", async () => await endOfWarm(dashboard, await start("warm-all", {})));
   if (plan === null) return null;
   const isDone = plan.steps.length === 0;
   return (
@@ -86,7 +84,8 @@ function PlanList({ plan }: { readonly plan: WarmPlan }) {
   );
 }
 
-function Warming({ run, action }: { readonly run: Run; readonly action: Action }) {
+function Warming({ run }: { readonly run: Run }) {
+  const [action] = useState(createAction);
   const cancel = () =>
     void action.run("Cancelling the warm", async () => {
       await call("warm-cancel", { id: run.id });
@@ -109,6 +108,7 @@ function Warming({ run, action }: { readonly run: Run; readonly action: Action }
       >
         <span class="meter-fill" style={{ width: `${(done ?? 100).toFixed(1)}%` }} />
       </div>
+      <ActionNote action={action} />
     </div>
   );
 }
