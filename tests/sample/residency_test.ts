@@ -135,11 +135,20 @@ Deno.test({
     using nobody = await stranger();
     const ask = async (purpose: "figure" | "probe") =>
       measured((await nobody.ask({ path: file.path, question: { roots: [file.folder], purpose }, times: 1 }))[0]);
-    file.load(range(0, file.sizeBytes / PAGE));
-    const all = await ask("figure");
+    const askFull = async (purpose: "figure" | "probe") => {
+      const pages = file.sizeBytes / PAGE;
+      // Where the system takes pages back meanwhile, what was found is true and not the question.
+      for (let turn = 0; turn < 10; turn++) {
+        file.load(range(0, pages));
+        const found = await ask(purpose);
+        if (file.resident() === pages) return found;
+      }
+      throw new Error("The file never stayed in memory while it was looked at");
+    };
+    const all = await askFull("figure");
     assert.deepEqual([all.share, all.high, all.disturbance.readBytes], [1, 1, 0]);
     assert.ok(all.low > 0.99 && all.low < 1, "never certain of what it hasn't seen");
-    const allProbed = await ask("probe");
+    const allProbed = await askFull("probe");
     assert.deepEqual([allProbed.share, allProbed.samples], [1, 64]);
     file.evict();
     const none = await ask("figure");
