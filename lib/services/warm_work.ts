@@ -121,7 +121,8 @@ function resultOf(
 ): WarmResult {
   const isKnown = files.every((file) => file.readBytes !== null);
   const readBytes = isKnown ? files.reduce((sum, file) => sum + (file.readBytes ?? 0), 0) : null;
-  const readingMs = files.reduce((sum, file) => sum + file.durationMs, 0);
+  // Of a refused one it is mostly the wait for its turn.
+  const readingMs = files.reduce((sum, file) => sum + (file.end === "refused" ? 0 : file.durationMs), 0);
   return {
     files,
     skipped: order.skipped,

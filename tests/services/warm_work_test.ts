@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { LabClock } from "../../lib/lab/lab_clock.ts";
 import { DEFAULT_CACHE_POLICY } from "../../lib/model/cache.ts";
+import { Failure } from "../../lib/model/failure.ts";
 import type { NewHistoryItem } from "../../lib/model/history.ts";
 import type { PageCache, Residency, WarmOutcome } from "../../lib/model/page_cache.ts";
 import { warmFiles } from "../../lib/services/warm_work.ts";
@@ -20,25 +21,30 @@ const ABSENT: Residency = {
 };
 
 /** Files of 0.3 GB that wait for 11 s and are read in half a second; `diskBytes` is what the kernel's account says. */
-async function warmed(diskBytes: readonly (number | null)[]) {
+async function warmed(diskBytes: readonly (number | null | Failure)[]) {
   const clock = new LabClock();
   const recorded: Omit<NewHistoryItem, "atMs">[] = [];
   let turn = 0;
-  const outcome = (path: string): WarmOutcome => ({
+  const outcome = (path: string, read: number | null): WarmOutcome => ({
     path,
     end: "done",
     reason: null,
     method: "splice",
     sizeBytes: SIZE,
     doneBytes: SIZE,
-    diskBytes: diskBytes[turn++] ?? null,
+    diskBytes: read,
     durationMs: READ_MS,
     heldBackMs: 0,
     before: ABSENT,
     after: ABSENT,
   });
   const pageCache = {
-    warm: async (path: string) => (await clock.advance(WAITED_MS + READ_MS), outcome(path)),
+    warm: async (path: string) => {
+      await clock.advance(WAITED_MS + READ_MS);
+      const read = diskBytes[turn++] ?? null;
+      if (read instanceof Failure) throw read;
+      return outcome(path, read);
+    },
   };
   const order = {
     operation: "warm-model",
@@ -62,6 +68,12 @@ Deno.test("how fast it read doesn't count what it waited for its turn", async ()
   assert.deepEqual([result.readingMs, result.durationMs], [READ_MS, WAITED_MS + READ_MS]);
   assert.equal(result.message, "Read 0.30 GB from disk in 0.5 s, 0.60 GB/s, 1 file");
   assert.deepEqual([fields?.["gb_per_s"], fields?.["duration_ms"]], [0.6, 11_500]);
+});
+
+Deno.test("nor what a file waited that was refused when its turn had come", async () => {
+  const { result } = await warmed([SIZE, new Failure("wont_fit", "Cannot warm /models/1: no room")]);
+  assert.equal(result.readingMs, READ_MS);
+  assert.match(result.message, /^Read 0\.30 GB from disk in 0\.5 s, 0\.60 GB\/s, 1 file; 1 could not be read/);
 });
 
 Deno.test("where the kernel keeps no account of one of the files, how much was read isn't known", async () => {
