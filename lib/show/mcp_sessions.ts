@@ -7,10 +7,10 @@ import {
   readRequestBody,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import type { Server } from "@modelcontextprotocol/server";
+import type { JSONRPCMessage, RequestId, Server } from "@modelcontextprotocol/server";
 import type { Clock, Timer } from "../model/ports.ts";
 import { MAX_BODY_BYTES } from "./bind.ts";
-import { McpEvents } from "./mcp_events.ts";
+import { McpEvents, UNSENT, unsentAnswer } from "./mcp_events.ts";
 
 /** Sessions at once, all callers together; a further one takes the place of whichever has rested longest. */
 const MAX_SESSIONS = 64;
@@ -101,6 +101,7 @@ export class McpSessions {
       onclose?.();
     };
     await server.connect(transport);
+    endCancelled(transport);
     return await this.#handle(session, request);
   }
 
@@ -123,12 +124,13 @@ export class McpSessions {
     return new ReadableStream<Uint8Array>({
       pull: async (controller) => {
         state.unreadSinceMs = null;
-        const { done, value } = await reader.read();
-        if (done) {
+        let next = await reader.read();
+        while (!next.done && isUnsent(next.value)) next = await reader.read();
+        if (next.done) {
           over();
           return controller.close();
         }
-        controller.enqueue(value);
+        controller.enqueue(next.value);
         state.unreadSinceMs = this.#clock.monotonicMs();
       },
       cancel: async (reason) => {
@@ -161,6 +163,30 @@ export class McpSessions {
     this.#sweeper = null;
   }
 }
+
+/** Ends the stream of a request that its client cancels; see unsentAnswer. */
+function endCancelled(transport: WebStandardStreamableHTTPServerTransport): void {
+  const { onmessage } = transport;
+  transport.onmessage = (message, extra) => {
+    onmessage?.(message, extra);
+    const id = cancelledBy(message);
+    // Rejects when nothing waits under this id: it was answered, or never asked.
+    if (id !== null) transport.send(unsentAnswer(id)).catch(() => undefined);
+  };
+}
+
+function cancelledBy(message: JSONRPCMessage): RequestId | null {
+  if (!("method" in message) || message.method !== "notifications/cancelled") return null;
+  const id = message.params?.["requestId"];
+  return typeof id === "string" || typeof id === "number" ? id : null;
+}
+
+/** Whether this is the event of such an answer: the SDK writes each event at once, its id in the second line. */
+function isUnsent(event: Uint8Array): boolean {
+  return decoder.decode(event.subarray(0, 64)).includes(`\nid: ${UNSENT}\n`);
+}
+
+const decoder = new TextDecoder();
 
 function parseOrNull(text: string): unknown {
   try {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { sample } from "../operations/fake_values.ts";
 import type { Peer } from "../../lib/show/access.ts";
-import { LOCAL, openDoor, SOCKET, STRANGER } from "./rest_door.ts";
+import { endlessPurge, LOCAL, openDoor, SOCKET, STRANGER } from "./rest_door.ts";
 import type { OpenDoor } from "./rest_door.ts";
 
 /** The official client over our door, without a socket. */
@@ -63,16 +63,6 @@ Deno.test("strangers, foreign pages and foreign names are refused before MCP see
   await assert.rejects(connect(open, LOCAL, "legacy", { headers: { origin: "http://evil.example" } }));
   await assert.rejects(connect(open, LOCAL, "legacy", { headers: { host: "evil.example" } }));
 });
-
-/** A purge that goes on until its signal aborts. */
-function endlessPurge({ box }: OpenDoor): Promise<AbortSignal> {
-  const going = Promise.withResolvers<AbortSignal>();
-  box.answers.purge = ({ signal }) => {
-    going.resolve(signal);
-    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-  };
-  return going.promise;
-}
 
 for (const mode of ["legacy", "auto"] as const) {
   Deno.test(`hanging up doesn't cancel what a tool started; a stopping service does (${mode})`, async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { McpEvents } from "../../lib/show/mcp_events.ts";
 import { sample } from "../operations/fake_values.ts";
-import { LOCAL, openDoor, SOCKET } from "./rest_door.ts";
+import { endlessPurge, LOCAL, openDoor, SOCKET } from "./rest_door.ts";
 import type { AskOptions, OpenDoor } from "./rest_door.ts";
 
 const ACCEPT = { accept: "application/json, text/event-stream" };
@@ -95,6 +95,55 @@ Deno.test("a lost line is taken up again where it broke", async () => {
   assert.equal(gone.status, 400);
   await open.door.close();
 });
+
+for (const version of ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]) {
+  Deno.test(`a cancelled call's stream ends without an answer, and can't be taken up again (${version})`, async () => {
+    const open = openDoor();
+    const id = await initialize(open);
+    const speak = { "mcp-protocol-version": version };
+    const going = endlessPurge(open);
+    const call = message("tools/call", { name: "purge_comfyui_vram", arguments: {} }, 7);
+    const response = await open.request("POST /mcp", { ...inSession(id, speak), body: call });
+    const signal = await going;
+    const cancel = message("notifications/cancelled", { requestId: 7, reason: "no longer wanted" }, null);
+    assert.equal((await open.ask("POST /mcp", { ...inSession(id, speak), body: cancel })).status, 202);
+    // It ends: as long as the session goes on, nothing else would end it.
+    const text = await response.text();
+    assert.equal(signal.aborted, true);
+    assert.ok(!/^data: ./m.test(text), text);
+    const lastId = /^id: (.+)$/m.exec(text)?.[1];
+    assert.equal(lastId !== undefined, version === "2025-11-25", "only then a stream begins with an id");
+    if (lastId !== undefined) {
+      assert.equal((await open.ask("GET /mcp", inSession(id, { "last-event-id": lastId }))).status, 400);
+    }
+    // A cancel of what is over is taken and does nothing; the session goes on.
+    assert.equal((await open.ask("POST /mcp", { ...inSession(id, speak), body: cancel })).status, 202);
+    assert.match((await open.ask("POST /mcp", { ...inSession(id, speak), body: message("ping") })).text, /"result"/);
+    await open.door.close();
+    assert.deepEqual(open.box.defects, []);
+  });
+}
+
+for (const cancelled of [[7], [7, 9]]) {
+  Deno.test(`of calls sent together, all but the cancelled are answered: ${cancelled} of 7, 8 and 9`, async () => {
+    const open = openDoor();
+    const id = await initialize(open);
+    const going = endlessPurge(open);
+    const read = (n: number) => message("tools/call", { name: "get_gpu_status", arguments: {} }, n);
+    const endless = message("tools/call", { name: "purge_comfyui_vram", arguments: {} }, 7);
+    const last = cancelled.includes(9) ? { ...endless, id: 9 } : read(9);
+    const response = await open.request("POST /mcp", { ...inSession(id), body: [endless, read(8), last] });
+    await going;
+    for (const requestId of cancelled) {
+      await open.ask("POST /mcp", { ...inSession(id), body: message("notifications/cancelled", { requestId }, null) });
+    }
+    const answered = [...(await response.text()).matchAll(/^data: (\{.*)$/gm)].map(([, json = ""]) =>
+      JSON.parse(json).id
+    );
+    assert.deepEqual(answered.sort(), [7, 8, 9].filter((n) => !cancelled.includes(n)));
+    await open.door.close();
+  });
+}
 
 Deno.test("sessions that nobody uses end, those with an open stream stay", async () => {
   const open = openDoor();

@@ -89,3 +89,13 @@ export function openDoor(
     },
   };
 }
+
+/** A purge that goes on until its signal aborts. */
+export function endlessPurge({ box }: OpenDoor): Promise<AbortSignal> {
+  const going = Promise.withResolvers<AbortSignal>();
+  box.answers.purge = ({ signal }) => {
+    going.resolve(signal);
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  };
+  return going.promise;
+}
