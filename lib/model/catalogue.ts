@@ -74,6 +74,13 @@ export interface FileFacts {
   readonly id: string;
 }
 
+/** What is under a path, where it matters whether that is known. */
+export type Presence =
+  | { readonly kind: "there"; readonly facts: FileFacts }
+  | { readonly kind: "gone" }
+  /** The disk fails, it may not be seen …: nothing was learned of the file. */
+  | { readonly kind: "unknown"; readonly reason: string };
+
 /**
  * Ordinary files and folders: never /proc, /sys or /dev. Nothing blocks the event loop, since a dead network share would
  * hold it up for ever. Null = there is nothing (any more), or it may not be seen.
@@ -81,6 +88,8 @@ export interface FileFacts {
 export interface Files {
   list(path: string): Promise<readonly FolderName[] | null>;
   stat(path: string): Promise<FileFacts | null>;
+  /** As `stat`, for whoever has to tell what is gone from what can't be seen; it never rejects. */
+  find(path: string): Promise<Presence>;
   /** All links resolved. */
   realPath(path: string): Promise<string | null>;
   /** Only of regular files, at most `maxBytes`. */

@@ -6,7 +6,14 @@ import type { PageCache } from "../model/page_cache.ts";
 import type { CachePorts } from "./cache_keeper.ts";
 
 const nothing = () => Promise.resolve(null);
-const NO_FILES: Files = { list: nothing, stat: nothing, realPath: nothing, readText: nothing, busy: 0 };
+const NO_FILES: Files = {
+  list: nothing,
+  stat: nothing,
+  find: () => Promise.resolve({ kind: "gone" }),
+  realPath: nothing,
+  readText: nothing,
+  busy: 0,
+};
 
 const refuse = () => Promise.reject(new Failure("unavailable", "There is no page cache to work on here"));
 const NO_PAGE_CACHE: PageCache = {

@@ -1,5 +1,6 @@
 /** The Files port over this machine's file systems, through Deno's own calls: they run on its threads, not on ours. */
-import type { FileFacts, Files, FolderName } from "../model/catalogue.ts";
+import type { FileFacts, Files, FolderName, Presence } from "../model/catalogue.ts";
+import { messageOf } from "../model/failure.ts";
 
 export interface FilesOptions {
   /** A folder that is shown as "/": the lab's whole machine is one. */
@@ -36,6 +37,17 @@ class SystemFiles implements Files {
 
   stat(path: string): Promise<FileFacts | null> {
     return this.#ask(async () => factsOf(await Deno.stat(this.#root + path)));
+  }
+
+  async find(path: string): Promise<Presence> {
+    this.#busy += 1;
+    try {
+      return { kind: "there", facts: factsOf(await Deno.stat(this.#root + path)) };
+    } catch (error) {
+      return isGone(error) ? { kind: "gone" } : { kind: "unknown", reason: messageOf(error) };
+    } finally {
+      void this.#letGo();
+    }
   }
 
   realPath(path: string): Promise<string | null> {
@@ -86,6 +98,11 @@ function factsOf(info: Deno.FileInfo): FileFacts {
     modifiedAtMs: info.mtime?.getTime() ?? null,
     id: `${info.dev}:${info.ino ?? 0}`,
   };
+}
+
+/** No such name, or a file where a folder would have to be. */
+function isGone(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR");
 }
 
 /** Of this process, or of the machine: nothing they say is true of the path. */

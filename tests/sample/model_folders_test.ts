@@ -14,6 +14,7 @@ Deno.test("a folder whose disk fails is told as a problem, and the others are re
     list: (path) => Promise.resolve(tree[path] ?? null),
     stat: (path) =>
       Promise.resolve({ kind: isFolder(path) ? "folder" : "file", sizeBytes: 9, modifiedAtMs: 0, id: path }),
+    find: () => Promise.resolve({ kind: "gone" }),
     realPath: (path) => Promise.resolve(path),
     readText: () => Promise.resolve(null),
     busy: 0,

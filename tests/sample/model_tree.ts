@@ -90,6 +90,7 @@ function counted(files: Files, calls: Map<string, number>): Files {
     },
     list: (path) => (count("list"), files.list(path)),
     stat: (path) => (count("stat"), files.stat(path)),
+    find: (path) => (count("find"), files.find(path)),
     realPath: (path) => (count("realPath"), files.realPath(path)),
     readText: (path, maxBytes) => (count("readText"), files.readText(path, maxBytes)),
   };

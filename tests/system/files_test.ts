@@ -25,3 +25,13 @@ Deno.test("a file that can't be read is null, like one that isn't there", async 
   assert.equal(await files.stat(`/${"x".repeat(300)}`), null);
   assert.equal(await files.readText("/sys/devices/virtual/net/lo/speed", 10_000), null);
 });
+
+Deno.test("gone is only what has no name any more; a disk that fails, or a name that it can't take, says nothing", async () => {
+  const files = openFiles();
+  assert.deepEqual(await files.find("/etc/passwd/x"), { kind: "gone" });
+  assert.deepEqual(await files.find("/no/such/file"), { kind: "gone" });
+  assert.equal((await files.find("/etc/passwd")).kind, "there");
+  const unknown = await files.find(`/${"x".repeat(300)}`);
+  assert.ok(unknown.kind === "unknown");
+  assert.match(unknown.reason, /name too long/i);
+});
