@@ -116,8 +116,14 @@ export interface FileChoice {
   readonly path: string | null;
 }
 
+/** A locked file and whose pins hold it: it is unlocked with the last of them. */
+export interface HeldFile extends PinnedFile {
+  /** Models' names; a path where that was all that was named. */
+  readonly heldFor: readonly string[];
+}
+
 export interface PinResult {
-  readonly pinned: readonly PinnedFile[];
+  readonly pinned: readonly HeldFile[];
   /** What this call locked or let go. */
   readonly changed: readonly (PinnedFile | PinOutcome)[];
   readonly lockedBytes: Bytes;

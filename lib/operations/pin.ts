@@ -12,7 +12,9 @@ const PinnedWire = z.object({ path: z.string(), locked_gb: gb("locked") });
 
 const PinWire = z.object({
   changed: z.array(PinnedWire).describe("what this call locked or let go"),
-  pinned: z.array(PinnedWire).describe("all that is locked now"),
+  pinned: z.array(PinnedWire.extend({
+    held_for: z.array(z.string()).describe("models that it is pinned for (or its path): it is unlocked with the last"),
+  })).describe("all that is locked now, each file once"),
   locked_gb: gb("locked in all"),
   budget_gb: gb("what may be locked at most"),
   available_before_gb: gib("MemAvailable before", null),
@@ -21,10 +23,10 @@ const PinWire = z.object({
 });
 
 function viewPin(result: PinResult): z.output<typeof PinWire> {
-  const view = ({ path, lockedBytes }: PinResult["pinned"][number]) => ({ path, locked_gb: toGb(lockedBytes) });
+  const view = ({ path, lockedBytes }: PinResult["changed"][number]) => ({ path, locked_gb: toGb(lockedBytes) });
   return {
     changed: result.changed.map(view),
-    pinned: result.pinned.map(view),
+    pinned: result.pinned.map((file) => ({ ...view(file), held_for: [...file.heldFor] })),
     locked_gb: toGb(result.lockedBytes),
     budget_gb: toGb(result.budgetBytes),
     available_before_gb: toGib(result.availableBeforeBytes),

@@ -12,7 +12,7 @@ import type {
   WarmPlan,
   WarmResult,
 } from "../model/cache.ts";
-import type { Catalogue, CatalogueEntry, Files } from "../model/catalogue.ts";
+import type { Catalogue, Files } from "../model/catalogue.ts";
 import { Failure, messageOf } from "../model/failure.ts";
 import type { NewHistoryItem } from "../model/history.ts";
 import type { PageCache, Residency } from "../model/page_cache.ts";
@@ -21,7 +21,9 @@ import type { HostMemory } from "../model/sample.ts";
 import type { Cache, CallOptions } from "../model/services.ts";
 import type { Bytes, MonotonicMs } from "../model/units.ts";
 import { chooseFiles } from "./file_choice.ts";
+import { namesByPath } from "./model_names.ts";
 import { PinBoard } from "./pin_board.ts";
+import { choosePins, unpinChosen } from "./pin_choice.ts";
 import { COUNTED_MAX_AGE_MS, type MaxAges, ResidencyBook, residencyOf, SAMPLED_MAX_AGE_MS } from "./residency_book.ts";
 import { TurnTaking } from "./turn_taking.ts";
 import { warmFiles, type WarmOrder, type WarmTask } from "./warm_work.ts";
@@ -53,7 +55,7 @@ const USES_MAX_AGE_MS = 10_000;
 
 export class CacheService implements Cache {
   readonly #parts: CacheParts;
-  readonly #turns = new TurnTaking();
+  readonly #turns = new TurnTaking("warm");
   readonly #pins: PinBoard;
   readonly book: ResidencyBook;
   #uses: { readonly uses: Uses; readonly atMs: MonotonicMs } | null = null;
@@ -88,9 +90,8 @@ export class CacheService implements Cache {
     const catalogue = await this.#awaitCatalogue(signal);
     await this.measure(FRESH, signal);
     const names = namesByPath(catalogue.entries);
-    const pinned = this.#pinnedPaths;
-    const listed = [...catalogue.files, ...this.#pins.missingFrom(catalogue.files)];
-    const files = listed.map(({ path, sizeBytes }): FileReport => ({
+    const pinned = this.#pins.lockedOf(catalogue.files);
+    const known = catalogue.files.map(({ path, sizeBytes }): FileReport => ({
       path,
       source: names.get(path)?.source ?? "ollama",
       names: names.get(path)?.labels ?? [],
@@ -99,6 +100,7 @@ export class CacheService implements Cache {
       ageMs: this.book.ageMs(path),
       isPinned: pinned.has(path),
     }));
+    const files = [...known, ...this.#pins.missingFrom(catalogue.files)];
     const totals = this.totals();
     if (totals === null) throw new Failure("unavailable", "Nothing has been measured yet", { hint: "Try again" });
     return {
@@ -120,7 +122,7 @@ export class CacheService implements Cache {
       catalogue,
       uses: await this.#readUses(),
       residency,
-      pinned: this.#pinnedPaths,
+      pinned: this.#pins.lockedOf(catalogue.files),
       budget: this.#budget(budgetBytes),
       force,
       nowMs: clock.wallMs(),
@@ -175,17 +177,13 @@ export class CacheService implements Cache {
 
   async pin(request: Parameters<Cache["pin"]>[0], call: CallOptions): ReturnType<Cache["pin"]> {
     const catalogue = await this.#awaitCatalogue(call.signal);
-    const { files } = await chooseFiles(request, { catalogue, files: this.#parts.files });
+    const choice = await choosePins(request, { catalogue, files: this.#parts.files });
     await this.#pins.releaseGone(catalogue.files);
-    return await this.#pins.pin({ files, roots: catalogue.roots, budgetBytes: request.budgetBytes }, call);
+    return await this.#pins.pin({ ...choice, roots: catalogue.roots, budgetBytes: request.budgetBytes }, call);
   }
 
   async unpin(request: Parameters<Cache["unpin"]>[0]): ReturnType<Cache["unpin"]> {
-    const { model, path } = request;
-    // It may have left the catalogue meanwhile.
-    if (model === null && path !== null && this.#pins.holds(path)) return await this.#pins.unpin([{ path }]);
-    const { files } = await chooseFiles(request, { catalogue: this.catalogue(), files: this.#parts.files });
-    return await this.#pins.unpin(files);
+    return await unpinChosen(request, { catalogue: this.catalogue(), files: this.#parts.files }, this.#pins);
   }
 
   /** How much of a model is in memory, in the moment before its load; null when that can't be told in time. */
@@ -219,10 +217,6 @@ export class CacheService implements Cache {
 
   get #pinnedBytes(): Bytes {
     return this.#parts.pageCache.pinned().reduce((sum, { lockedBytes }) => sum + lockedBytes, 0);
-  }
-
-  get #pinnedPaths(): ReadonlySet<string> {
-    return new Set(this.#parts.pageCache.pinned().map(({ path }) => path));
   }
 
   #budget(asked: Bytes | null): { readonly bytes: Bytes; readonly basis: string } {
@@ -276,20 +270,4 @@ export class CacheService implements Cache {
 
 function taskOf({ path, names, sizeBytes }: PlanStep): WarmTask {
   return { path, names, sizeBytes, skip: null };
-}
-
-interface Named {
-  readonly source: CatalogueEntry["source"];
-  readonly labels: readonly string[];
-}
-
-function namesByPath(entries: readonly CatalogueEntry[]): ReadonlyMap<string, Named> {
-  const names = new Map<string, Named>();
-  for (const entry of entries) {
-    for (const path of entry.files) {
-      const before = names.get(path);
-      names.set(path, { source: before?.source ?? entry.source, labels: [...before?.labels ?? [], labelOf(entry)] });
-    }
-  }
-  return names;
 }

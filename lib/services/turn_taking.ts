@@ -5,12 +5,17 @@ export class TurnTaking {
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
 
+  /** `what` is taken in turns, as whoever waits is told. */
+  constructor(readonly what: string) {}
+
   async take<T>(call: CallOptions, work: () => Promise<T>): Promise<T> {
     const before = this.#last;
     const turn = Promise.withResolvers<void>();
     this.#last = before.then(() => turn.promise);
     try {
-      if (this.#waiting++ > 0) call.progress({ phase: "waiting for the warm before it", done: null, etaMs: null });
+      if (this.#waiting++ > 0) {
+        call.progress({ phase: `waiting for the ${this.what} before it`, done: null, etaMs: null });
+      }
       await untilAborted(before, call.signal);
       return await work();
     } finally {

@@ -45,7 +45,7 @@ const WARMED: WarmResult = {
 };
 
 const PINNED: PinResult = {
-  pinned: [{ path: PATH, lockedBytes: SIZE, sinceMs: 0 }],
+  pinned: [{ path: PATH, lockedBytes: SIZE, sinceMs: 0, heldFor: ["qwen3:14b"] }],
   changed: [{ path: PATH, lockedBytes: SIZE, sinceMs: 0 }],
   lockedBytes: SIZE,
   budgetBytes: 10e9,
