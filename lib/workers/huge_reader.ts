@@ -9,6 +9,8 @@ import { type Bytes, MIB } from "../model/units.ts";
 
 /** What is mapped at a time: it counts as this process's memory. */
 const WINDOW: Bytes = 32 * MIB;
+/** Populated in one call: a cancel waits for it. */
+const CALL: Bytes = 8 * MIB;
 
 export class HugeReader {
   readonly #pages: PageCalls;
@@ -26,7 +28,7 @@ export class HugeReader {
     if (this.#isRefused) return null;
     try {
       const window = this.#windowAt(offset);
-      const bytes = Math.min(length, window.offset + WINDOW - offset);
+      const bytes = Math.min(length, CALL, window.offset + WINDOW - offset);
       window.mapping.populate({ offset: offset - window.offset, length: bytes });
       return bytes;
     } catch (error) {

@@ -11,7 +11,7 @@ if (reason !== null) console.log(`tests/workers/huge_reader_test.ts: in part ski
 
 Deno.test({
   name:
-    "each call brings in what it was asked for, up to the end of what is mapped, and nothing is mapped once it was let go of",
+    "each call brings in what it was asked for, up to 8 MiB or the end of what is mapped, and nothing is mapped once it was let go of",
   ignore: reason !== null,
   async fn() {
     await using file = await cachedFile({ sizeBytes: 40 * MIB });
@@ -20,6 +20,7 @@ Deno.test({
     const reader = new HugeReader(file.pages, fd);
     assert.equal(reader.read({ offset: 3 * MIB, length: 8 * MIB }), 8 * MIB);
     assert.equal(file.pages.cachestat(fd, { offset: 3 * MIB, length: 8 * MIB }).cachedPages, 8 * MIB / PAGE);
+    assert.equal(reader.read({ offset: 11 * MIB, length: 20 * MIB }), 8 * MIB, "a cancel waits for no more than that");
     // Over the edge, from a page that was there before.
     file.load([31 * MIB / PAGE]);
     assert.equal(reader.read({ offset: 31 * MIB, length: 8 * MIB }), MIB);
