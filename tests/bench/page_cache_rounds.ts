@@ -1,10 +1,9 @@
 /** A cold file warmed by us and by others in turn: how fast, and on how much CPU. */
 import { type Figure, median } from "../tasks/figures.ts";
-import { MIB } from "../../lib/model/units.ts";
 import { FILE_BYTES, has, ran, type WarmBench } from "./page_cache_file.ts";
+import { withMemoryKept } from "./page_cache_memory.ts";
 
 export const ROUNDS = 5;
-export const CEILING = "four dd direct at once";
 /** Giving way to others is another bench's subject, and on a shared machine there are always some. */
 export const AT_FULL_SPEED = 1e12;
 
@@ -25,8 +24,6 @@ function rivals(path: string): Readonly<Record<string, Rival>> {
     dd: { program: "dd", args: `if=${path} of=/dev/null bs=1M status=none` },
     // How fast the disk is past the cache; what comes in by it isn't resident.
     "dd direct": { program: "dd", args: `if=${path} of=/dev/null bs=16M iflag=direct status=none` },
-    // And how fast it is to anybody: four at once.
-    [CEILING]: { program: "dd", args: fourAtOnce(path) },
     fio: {
       program: "fio",
       args: `--name=seq --filename=${path} --readonly --rw=read --bs=1M --ioengine=psync --invalidate=0 --minimal`,
@@ -36,39 +33,29 @@ function rivals(path: string): Readonly<Record<string, Rival>> {
   };
 }
 
-function fourAtOnce(path: string): string {
-  const count = FILE_BYTES / 4 / (4 * MIB);
-  const part = (at: number) =>
-    `if=${path} of=/dev/null bs=4M skip=${at * count} count=${count} iflag=direct status=none`;
-  return `${part(0)} & dd ${part(1)} & dd ${part(2)} & dd ${part(3)} & wait`;
-}
-
-async function installed(path: string, names: readonly string[] | undefined): Promise<[string, string][]> {
+async function installed(path: string, names: readonly string[] | undefined): Promise<Turn[]> {
   const wanted = Object.entries(rivals(path)).filter(([name]) => names?.includes(name) ?? true);
   const all = await Promise.all(
-    wanted.map(async ([name, { program, args }]) =>
-      await has(program) ? [[name, `${program} ${args}`] as [string, string]] : []
-    ),
+    wanted.map(async ([name, { program, args }]) => await has(program) ? [[name, `${program} ${args}`] as const] : []),
   );
   return all.flat();
 }
 
-/**
- * Memory that a virtual machine has given back to its host must be fetched again by whoever touches it first, which costs
- * more than the reading does: touched here, it is there for all of them.
- */
-const fetchMemory = () => ran(`dd if=/dev/zero of=/dev/null bs=${Math.round(FILE_BYTES * 1.1)} count=1 status=none`);
-
 /** Ours and theirs (default all), each from cold, in another order each time: what follows upon what matters. */
 export async function rounds(given: WarmBench, count: number, names?: readonly string[]): Promise<Round[]> {
   const turns = [["ours", ""] as const, ...await installed(given.file.path, names)];
+  return await withMemoryKept(() => inTurn(given, count, turns));
+}
+
+type Turn = readonly [name: string, line: string];
+
+async function inTurn(given: WarmBench, count: number, turns: readonly Turn[]): Promise<Round[]> {
   const done: Round[] = [];
   for (let round = 0; round < count; round++) {
     const ms: Record<string, number> = {};
     const cpuMs: Record<string, number> = {};
     for (const [name, line] of shuffled(turns)) {
       given.file.evict();
-      await fetchMemory();
       const one = name === "ours" ? await ourTurn(given) : await ran(line);
       ms[name] = one.ms;
       cpuMs[name] = one.cpuMs;
@@ -110,7 +97,7 @@ function timesAsFastAsLuckiest(done: readonly Round[], names: readonly string[])
 export function comparisons(done: readonly Round[], where: string, bars: Readonly<Record<string, number>>): Figure[] {
   const note = where;
   const n = done.length;
-  const speeds = ["ours", "dd", "dd direct", CEILING, "fio", "cat", "vmtouch"].flatMap((name): Figure[] => {
+  const speeds = ["ours", "dd", "dd direct", "fio", "cat", "vmtouch"].flatMap((name): Figure[] => {
     const middle = median(done.flatMap(({ ms }) => ms[name] ?? []));
     if (middle === null) return [];
     return [{ name: `warm: ${name}`, value: FILE_BYTES / middle / 1e6, unit: "GB/s", bar: null, n, note }];
@@ -119,7 +106,6 @@ export function comparisons(done: readonly Round[], where: string, bars: Readonl
     "best of dd, dd direct, fio": ["dd", "dd direct", "fio"],
     cat: ["cat"],
     "vmtouch -t": ["vmtouch"],
-    [CEILING]: [CEILING],
   };
   const ratios = Object.entries(groups).map(([name, names]): Figure => {
     const atLeast = bars[name];
