@@ -5,11 +5,8 @@ const LEAST_CHUNK: Bytes = 256 * KIB;
 /** What is done between two costs CPU: 2 GiB of a disk of 3 GB/s took about 90 ms of it in chunks of 8 MiB, 60 in these. */
 const MOST_CHUNK: Bytes = 32 * MIB;
 const CHUNK_STEP: Bytes = 64 * KIB;
-/** What a chunk should take: others who want the disk are noticed between two. */
+/** What a chunk should take, of the disk or of the pace: others who want the disk are noticed between two, or wait for it. */
 const CHUNK_MS = 25;
-/** At a fixed pace a chunk shall not be worth more than this, or reading comes in gulps. */
-const GULP_MS = 40;
-const MOST_GULP: Bytes = 8 * MIB;
 
 export const FIRST_CHUNK: Bytes = MIB;
 
@@ -20,7 +17,7 @@ export function nextChunk(
 ): Bytes {
   // A call for resident pages takes next to nothing.
   const byTime = last.bytes / Math.max(0.05, last.ms) * CHUNK_MS;
-  const byPace = bytesPerS === null ? MOST_CHUNK : Math.min(MOST_GULP, bytesPerS * GULP_MS / 1000);
+  const byPace = bytesPerS === null ? MOST_CHUNK : bytesPerS / 1000 * CHUNK_MS;
   const bytes = Math.floor(Math.min(byTime, byPace) / CHUNK_STEP) * CHUNK_STEP;
   return Math.max(LEAST_CHUNK, Math.min(MOST_CHUNK, bytes));
 }

@@ -56,17 +56,17 @@ Deno.test("what couldn't be measured is never skipped", () => {
   assert.equal(isConfidentlyResident(unknown), false);
 });
 
-Deno.test("a chunk is what the disk does in 25 ms, between 256 KiB and 32 MiB, in steps of 64 KiB", () => {
+Deno.test("a chunk is what the disk or the pace does in 25 ms, between 256 KiB and 32 MiB, in steps of 64 KiB", () => {
   assert.equal(nextChunk({ bytes: MIB, ms: 25 }, null), MIB);
   assert.equal(nextChunk({ bytes: MIB, ms: 10 }, null) % (64 * KIB), 0);
   assert.equal(nextChunk({ bytes: MIB, ms: 0 }, null), 32 * MIB, "a resident chunk takes no time");
   assert.equal(nextChunk({ bytes: MIB, ms: 4_000 }, null), 256 * KIB);
   assert.equal(
     nextChunk({ bytes: 8 * MIB, ms: 2 }, 50e6),
-    Math.floor(2e6 / 65_536) * 65_536,
+    Math.floor(1.25e6 / 65_536) * 65_536,
     "no gulps at a fixed pace",
   );
-  assert.equal(nextChunk({ bytes: 8 * MIB, ms: 2 }, 300e6), 8 * MIB, "others wait for it");
+  assert.ok(nextChunk({ bytes: 8 * MIB, ms: 2 }, 300e6) < 8 * MIB, "12 MB took a fifth of others' reads");
 });
 
 Deno.test("beside others nothing is read ahead: those bursts came after the call, and passed for somebody else's", () => {
